@@ -1,0 +1,85 @@
+/** What every operation accepts besides its arguments. */
+export interface OpOptions {
+  /** Fires when the caller no longer wants the result. The call stops work and rejects with `signal.reason`. */
+  signal?: AbortSignal
+  /**
+   * Called as work goes on, with totals of this call so far. A driver that moves bytes calls it at least once per
+   * object or 8 MiB, whichever comes first: the deadline of {@link ObjectStore} counts from the last call.
+   */
+  onProgress?: (progress: Progress) => void
+}
+
+/** Totals of one call so far: whole objects finished, and bytes moved (those of unfinished objects included). */
+export interface Progress {
+  objects: number
+  bytes: number
+}
+
+/** One listed object. */
+export interface ObjectInfo {
+  /** The full store-relative key: what `put` was given. */
+  key: string
+  /** Stored bytes, at least 0. */
+  size: number
+  modTime?: Date
+}
+
+/** A byte range of one object. `length` beyond the end is cut; an `offset` beyond the end is an empty file. */
+export interface ByteRange {
+  /** First byte, default 0. */
+  offset?: number
+  /** Bytes to take, default: to the end. */
+  length?: number
+}
+
+/** What a driver's error means for the caller; see {@link Backend.classify}. */
+export type ErrorClass = 'temporary' | 'permanent' | 'permission' | 'not-found' | 'throttled'
+
+/**
+ * What a driver implements: a lifecycle interface, not a file system. The engine reads and writes ordinary local files
+ * and calls these five methods at a few lifecycle points only. The interface never grows; what more a backend can do is
+ * an optional capability, found structurally on the object.
+ *
+ * Guarantees the caller gives: every call is safe to make concurrently with any other; `signal` is always set by
+ * {@link ObjectStore}; a file handed to `put` may grow while it is read, but is not replaced underneath.
+ *
+ * Obligations of the driver: reject a malformed key or prefix with `InvalidKeyError` before touching the store or the
+ * disk (`validateKey`, `validateKeyPrefix`); move bytes by streaming; retry what is safe to retry until `signal` fires;
+ * throw what its SDK throws and explain it in `classify`. Wrapping happens once, above.
+ *
+ * @see spec 50
+ */
+export interface Backend {
+  /**
+   * Downloads every object under `keyPrefix` (whole segments) into `destDir`, prefix stripped. Adds and overwrites, never
+   * deletes. No object is not an error. Two keys that can't both be files, or a key that breaks the rules, fail the call
+   * with the keys named; nothing is ever written outside `destDir`.
+   */
+  hydrate(keyPrefix: string, destDir: string, options?: OpOptions): Promise<void>
+  /**
+   * Stores the file's first `size` bytes, size taken at open, as the whole new content of `key`. A failure leaves no
+   * partial or empty object and the local file is never touched.
+   */
+  put(key: string, localPath: string, options?: OpOptions): Promise<void>
+  /** Removes the object; a missing one is a success. */
+  delete(key: string, options?: OpOptions): Promise<void>
+  /** Every object under the prefix, whatever the store's page size, in no promised order. */
+  list(keyPrefix: string, options?: OpOptions): Promise<ObjectInfo[]>
+  /** Resolves when every earlier `put` and `delete` is durable. May be called again. */
+  flush(options?: OpOptions): Promise<void>
+
+  /** Optional. Releases sockets, workers and handles. Called once, last. */
+  close?(): Promise<void>
+  /**
+   * Optional. Creates the object only if the key is free, decided by the store: true means created, false means that it
+   * existed. One attempt, no silent retry: a lost answer rejects with code `OUTCOME_UNKNOWN`.
+   */
+  putIfAbsent?(key: string, localPath: string, options?: OpOptions): Promise<boolean>
+  /**
+   * Optional. Writes one object, or a range of it, to `localPath`, through a temporary file: a failure leaves an existing
+   * local file as it was. A missing object is `ObjectNotFoundError`.
+   */
+  get?(key: string, localPath: string, options?: OpOptions & ByteRange): Promise<void>
+  /** Optional. What an error this driver threw means; undefined when it can't tell. */
+  classify?(error: unknown): ErrorClass | undefined
+}
