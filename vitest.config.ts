@@ -1,6 +1,7 @@
 import { defineConfig } from 'vitest/config'
 
 const conditions = ['@nexus/source']
+const reportFile = process.env['NEXUS_TEST_REPORT']
 
 // Tests read the sources. Worker threads and child processes inherit execArgv, so they run from source too.
 export default defineConfig({
@@ -10,6 +11,8 @@ export default defineConfig({
     include: ['{packages,modules}/*/{src,test}/**/*.test.ts'],
     pool: 'forks',
     execArgv: ['--import', 'tsx', '--conditions', '@nexus/source'],
+    reporters: reportFile === undefined ? ['default'] : ['default', 'json'],
+    ...(reportFile === undefined ? {} : { outputFile: { json: reportFile } }),
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

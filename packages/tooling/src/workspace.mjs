@@ -1,0 +1,15 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const repositoryRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..')
+
+/** Every package of the workspace: its absolute directory and parsed package.json. */
+export function workspacePackages() {
+  return ['packages', 'modules'].flatMap((group) =>
+    readdirSync(join(repositoryRoot, group))
+      .map((name) => join(repositoryRoot, group, name))
+      .filter((directory) => existsSync(join(directory, 'package.json')))
+      .map((directory) => ({ directory, manifest: JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')) })),
+  )
+}
