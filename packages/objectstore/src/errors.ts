@@ -1,0 +1,63 @@
+import { isNexusError, NexusError } from '@nexus/errors'
+
+/** A key or prefix that breaks the key rules. Code `INVALID_ARGUMENT`; nothing was touched. */
+export class InvalidKeyError extends NexusError {
+  override readonly key: string
+  /** Which rule was broken, as a clause: `has an empty segment`. */
+  readonly reason: string
+
+  constructor(key: string, reason: string, what: 'key' | 'prefix' = 'key') {
+    super('INVALID_ARGUMENT', `object ${what} ${quoteKey(key)} ${reason}`, { op: 'objectstore.validate', key })
+    this.name = 'InvalidKeyError'
+    this.key = key
+    this.reason = reason
+  }
+}
+
+/** Tells an {@link InvalidKeyError} of any installed copy of this package from everything else. */
+export function isInvalidKeyError(value: unknown): value is InvalidKeyError {
+  return isNexusError(value, 'INVALID_ARGUMENT') && value.name === 'InvalidKeyError'
+}
+
+/** The store answered that there is no such object. Code `NOT_FOUND`. An outage is never this. */
+export class ObjectNotFoundError extends NexusError {
+  override readonly key: string
+
+  constructor(key: string, options: { op?: string; cause?: unknown } = {}) {
+    super('NOT_FOUND', `object ${quoteKey(key)} does not exist`, { op: 'objectstore.get', key, ...options })
+    this.name = 'ObjectNotFoundError'
+    this.key = key
+  }
+}
+
+const FAILURE_BRAND = Symbol.for('nexus.objectstore.failure/1')
+
+/**
+ * One object's failure inside a call about many: names the key, which the SDK's own error rarely does, and keeps that error
+ * as its cause. `ObjectStore` classifies the cause and puts the key on the error it throws.
+ */
+export class ObjectFailure extends Error {
+  readonly key: string
+
+  constructor(key: string, cause: unknown) {
+    super(`object ${quoteKey(key)}: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+    this.name = 'ObjectFailure'
+    this.key = key
+  }
+}
+
+Object.defineProperty(ObjectFailure.prototype, FAILURE_BRAND, { value: true })
+
+/** Tells an {@link ObjectFailure} of any installed copy of this package from everything else. */
+export function isObjectFailure(value: unknown): value is ObjectFailure {
+  return value instanceof Error && FAILURE_BRAND in value
+}
+
+const SHOWN_CHARACTERS = 300
+
+/** A key as it stands in messages: quoted, control characters escaped, cut after 300 characters. */
+export function quoteKey(key: string): string {
+  // A key that is not even a string reaches here from plain JavaScript.
+  const quoted = JSON.stringify(key) ?? 'undefined'
+  return quoted.length <= SHOWN_CHARACTERS ? quoted : `${quoted.slice(0, SHOWN_CHARACTERS)}..."`
+}
