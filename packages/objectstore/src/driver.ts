@@ -4,7 +4,7 @@ export interface OpOptions {
   signal?: AbortSignal
   /**
    * Called as work goes on, with totals of this call so far. A driver that moves bytes calls it at least once per
-   * object or 8 MiB, whichever comes first: the deadline of {@link ObjectStore} counts from the last call.
+   * object or 8 MiB, whichever comes first: the deadline of `ObjectStore` counts from the last call.
    */
   onProgress?: (progress: Progress) => void
 }
@@ -32,7 +32,16 @@ export interface ByteRange {
   length?: number
 }
 
-/** What a driver's error means for the caller; see {@link Backend.classify}. */
+/**
+ * What a driver's error means for the caller; see {@link Backend.classify}.
+ *
+ * - `temporary` an outage, a timeout, a conflict that passes: the same call may succeed later
+ * - `throttled` too many requests, or too many writes of one name
+ * - `permission` credentials are missing, expired or not enough
+ * - `not-found` *the object* does not exist. A missing bucket is `permanent`: taking it for a missing object would read an
+ *   unmounted or mistyped store as one that has never seen the session
+ * - `permanent` the store will refuse this call for as long as nobody mends something
+ */
 export type ErrorClass = 'temporary' | 'permanent' | 'permission' | 'not-found' | 'throttled'
 
 /**
@@ -41,7 +50,7 @@ export type ErrorClass = 'temporary' | 'permanent' | 'permission' | 'not-found' 
  * an optional capability, found structurally on the object.
  *
  * Guarantees the caller gives: every call is safe to make concurrently with any other; `signal` is always set by
- * {@link ObjectStore}; a file handed to `put` may grow while it is read, but is not replaced underneath.
+ * `ObjectStore`; a file handed to `put` may grow while it is read, but is not replaced underneath.
  *
  * Obligations of the driver: reject a malformed key or prefix with `InvalidKeyError` before touching the store or the
  * disk (`validateKey`, `validateKeyPrefix`); move bytes by streaming; retry what is safe to retry until `signal` fires;
@@ -53,7 +62,8 @@ export interface Backend {
   /**
    * Downloads every object under `keyPrefix` (whole segments) into `destDir`, prefix stripped. Adds and overwrites, never
    * deletes. No object is not an error. Two keys that can't both be files, or a key that breaks the rules, fail the call
-   * with the keys named; nothing is ever written outside `destDir`.
+   * with the keys named; nothing is ever written outside `destDir`. `hydrateObjects` does all of it over a listing and a
+   * download.
    */
   hydrate(keyPrefix: string, destDir: string, options?: OpOptions): Promise<void>
   /**
@@ -72,14 +82,19 @@ export interface Backend {
   close?(): Promise<void>
   /**
    * Optional. Creates the object only if the key is free, decided by the store: true means created, false means that it
-   * existed. One attempt, no silent retry: a lost answer rejects with code `OUTCOME_UNKNOWN`.
+   * existed. One attempt, no silent retry: a lost answer rejects with code `OUTCOME_UNKNOWN`, because a second attempt
+   * would be told "exists" about the first one's own object. A store that answers "conflict, try again" (409) is temporary.
    */
   putIfAbsent?(key: string, localPath: string, options?: OpOptions): Promise<boolean>
   /**
-   * Optional. Writes one object, or a range of it, to `localPath`, through a temporary file: a failure leaves an existing
-   * local file as it was. A missing object is `ObjectNotFoundError`.
+   * Optional. Writes one object, or a range of it, to `localPath`, through a temporary file (`replaceFile`): a failure
+   * leaves an existing local file as it was. The caller guarantees that the directory exists. A missing object is
+   * `ObjectNotFoundError`.
    */
   get?(key: string, localPath: string, options?: OpOptions & ByteRange): Promise<void>
-  /** Optional. What an error this driver threw means; undefined when it can't tell. */
+  /**
+   * Optional. What an error this driver threw means; undefined when it can't tell, which is taken for an outage. Never
+   * throws, whatever it is given.
+   */
   classify?(error: unknown): ErrorClass | undefined
 }

@@ -1,5 +1,12 @@
 // A driver needs these and no second dependency.
-export { type ErrorCode, fromSystemError, isNexusError, NexusError, type NexusErrorOptions, systemCode } from '@nexus/errors'
+export {
+  type ErrorCode,
+  fromSystemError,
+  isNexusError,
+  NexusError,
+  type NexusErrorOptions,
+  systemCode,
+} from '@nexus/errors'
 export type { Clock, TimerHandle } from './clock.ts'
 export { systemClock } from './clock.ts'
 export { configError, objectStoreConfig, type ObjectStoreConfig } from './config.ts'
