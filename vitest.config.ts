@@ -10,7 +10,12 @@ export default defineConfig({
   test: {
     include: ['{packages,modules}/*/{src,test}/**/*.test.ts'],
     pool: 'forks',
-    execArgv: ['--import', 'tsx', '--conditions', '@nexus/source'],
+    execArgv: [
+      '--import',
+      new URL('packages/tooling/src/register-tsx.mjs', import.meta.url).href,
+      '--conditions',
+      '@nexus/source',
+    ],
     reporters: reportFile === undefined ? ['default'] : ['default', 'json'],
     ...(reportFile === undefined ? {} : { outputFile: { json: reportFile } }),
     testTimeout: 60_000,

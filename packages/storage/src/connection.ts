@@ -1,0 +1,71 @@
+import Database from 'better-sqlite3'
+import { isBusy } from './sqlite-error.ts'
+
+/** A connection of better-sqlite3. */
+export type Connection = Database.Database
+
+/** What every connection of the manager is opened with. */
+export interface ConnectionSettings {
+  readonly busyTimeoutMs: number
+  readonly cacheSizeKb: number
+}
+
+const RETRY_MS = 5
+
+function sleepSync(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
+}
+
+// Turning a database into WAL needs it for itself, and SQLite answers BUSY to the loser of that race without asking the
+// busy handler. Two processes that open a new database at once must both succeed.
+function enterWal(db: Connection, busyTimeoutMs: number): string {
+  const deadline = performance.now() + busyTimeoutMs
+  for (;;) {
+    try {
+      const current = db.pragma('journal_mode', { simple: true })
+      return String(current === 'wal' ? current : db.pragma('journal_mode = WAL', { simple: true }))
+    } catch (error) {
+      if (!isBusy(error) || performance.now() >= deadline) throw error
+      sleepSync(RETRY_MS)
+    }
+  }
+}
+
+/**
+ * Opens a plugin's own connection, creating the file when it is missing: WAL, `synchronous=NORMAL`, foreign keys on.
+ *
+ * @param beforeWal runs between opening and the first access to the file
+ * @returns the connection and the journal mode that it got: not `wal` on a file system without shared memory
+ */
+export function openPluginConnection(
+  path: string,
+  settings: ConnectionSettings,
+  beforeWal: () => void,
+): { db: Connection; journalMode: string } {
+  const db = new Database(path, { timeout: settings.busyTimeoutMs })
+  try {
+    beforeWal()
+    const journalMode = enterWal(db, settings.busyTimeoutMs)
+    db.pragma('synchronous = NORMAL')
+    db.pragma(`cache_size = -${settings.cacheSizeKb}`)
+    db.pragma('foreign_keys = ON')
+    return { db, journalMode }
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+/** Opens a read-only connection to a database that exists. */
+export function openReadConnection(path: string, settings: ConnectionSettings): Connection {
+  const db = new Database(path, { readonly: true, fileMustExist: true, timeout: settings.busyTimeoutMs })
+  try {
+    db.pragma(`cache_size = -${settings.cacheSizeKb}`)
+    // The first read finds out whether the file is a database at all.
+    db.pragma('schema_version')
+    return db
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}

@@ -1,0 +1,71 @@
+import type { Connection } from './connection.ts'
+import { sqliteCode } from './sqlite-error.ts'
+
+const COPY_CACHE_KB = 1000
+// 8 MiB at the usual page size: large enough for full speed, small enough for an abort to be noticed soon.
+const BACKUP_STEP_PAGES = 2048
+const MAX_STEP_PAGES = 0x7fffffff
+
+/**
+ * Writes a compact copy of everything committed into `destPath`, an empty file or none.
+ *
+ * The copy isn't synced to disk, and its journal mode is `delete`. Rowids, `user_version`, `application_id`, page size and
+ * auto-vacuum are kept. It runs in a read transaction, so a commit in the middle can't tear it.
+ *
+ * @param db a connection of the manager's own: on a plugin's, an open iterator or transaction makes this fail
+ */
+export function vacuumInto(db: Connection, destPath: string): void {
+  // The copy is uploaded and thrown away, so syncing it would be waste. This is set after the checkpoint, which must sync.
+  db.pragma('synchronous = OFF')
+  // Each page is visited once: a cache that fits the processor's is faster than a large one.
+  db.pragma(`cache_size = -${COPY_CACHE_KB}`)
+  db.prepare('VACUUM INTO ?').run(destPath)
+}
+
+/**
+ * Whether VACUUM INTO failed because of what the schema says, not because of locks, the disk or damage: it needs a function
+ * or a collation that only the plugin's connection has, or rebuilds an index under another definition of one. Such a
+ * database is copied page by page.
+ */
+export function isSchemaFailure(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code !== undefined && (code.startsWith('SQLITE_ERROR') || code.startsWith('SQLITE_CONSTRAINT'))
+}
+
+/** How a page-by-page copy is paced. */
+export interface BackupPace {
+  /** Runs before each step; a throw ends the copy with it. */
+  readonly onStep: () => void
+  /**
+   * One step for everything, and no transaction held across turns of the event loop. On the main thread it has to be so: a
+   * plugin that writes there, to a database without WAL, would wait for a lock that only the loop it blocks could give back.
+   */
+  readonly inOneStep: boolean
+}
+
+/**
+ * Copies every page into `destPath`, an empty file or none, as of one moment: exact while others write, and without running
+ * anything of the schema. The copy keeps the journal mode of the original.
+ */
+export async function backupInto(db: Connection, destPath: string, pace: BackupPace): Promise<void> {
+  if (!pace.inOneStep) {
+    db.exec('BEGIN')
+    // BEGIN takes nothing yet: this read does, and from here on the connection sees one state. Reading a header field
+    // instead of a table leaves the schema unparsed.
+    db.pragma('schema_version')
+  }
+  try {
+    const { totalPages } = await db.backup(destPath, {
+      progress: () => {
+        pace.onStep()
+        return pace.inOneStep ? MAX_STEP_PAGES : BACKUP_STEP_PAGES
+      },
+    })
+    // better-sqlite3 takes a step that found the database locked, before it knew any page, for a finished copy.
+    if (totalPages === 0 && db.pragma('page_count', { simple: true }) !== 0) {
+      throw Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' })
+    }
+  } finally {
+    if (db.inTransaction) db.exec('COMMIT')
+  }
+}

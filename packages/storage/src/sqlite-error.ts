@@ -1,0 +1,49 @@
+import { isNexusError, NexusError, type ErrorCode } from '@nexus/errors'
+
+/** SQLite's own name of a failure, such as `SQLITE_BUSY`, or undefined when the error isn't SQLite's. */
+export function sqliteCode(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  const code: unknown = (error as Error & { code?: unknown }).code
+  return typeof code === 'string' && code.startsWith('SQLITE_') ? code : undefined
+}
+
+/** Whether another connection holds a lock that this call would have had to wait for. */
+export function isBusy(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code !== undefined && (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED'))
+}
+
+/** Whether the bytes are no database, or a damaged one. */
+export function isCorrupt(error: unknown): boolean {
+  const code = sqliteCode(error)
+  return code !== undefined && (code.startsWith('SQLITE_NOTADB') || code.startsWith('SQLITE_CORRUPT'))
+}
+
+const CODES: readonly (readonly [prefix: string, code: ErrorCode, advice: string])[] = [
+  ['SQLITE_NOTADB', 'CORRUPT', 'The file was left as it is: move it away, or put a good copy in its place'],
+  ['SQLITE_CORRUPT', 'CORRUPT', 'The file was left as it is: move it away, or put a good copy in its place'],
+  ['SQLITE_BUSY', 'LOCKED', 'Another connection holds its lock: end its transaction and try again'],
+  ['SQLITE_LOCKED', 'LOCKED', 'Another connection holds its lock: end its transaction and try again'],
+  ['SQLITE_FULL', 'LOCAL_IO', 'The disk is full'],
+  ['SQLITE_IOERR', 'LOCAL_IO', 'The disk reported an error'],
+  ['SQLITE_CANTOPEN', 'LOCAL_IO', 'Check that the directory exists and may be written'],
+  ['SQLITE_READONLY', 'PERMISSION', 'Check the modes of the file and its directory'],
+  ['SQLITE_PERM', 'PERMISSION', 'Check the modes of the file and its directory'],
+]
+
+/**
+ * Wraps a failure of SQLite once: `NOTADB`/`CORRUPT` become `CORRUPT`, `BUSY`/`LOCKED` become `LOCKED` (retryable),
+ * `FULL`/`IOERR`/`CANTOPEN` become `LOCAL_IO`, `READONLY`/`PERM` become `PERMISSION`, anything else `INTERNAL`. A
+ * NexusError passes as it is. The cause is kept.
+ *
+ * @param what names the thing in the message, e.g. `The database of plugin a at /x/store.db`
+ */
+export function fromSqliteError(error: unknown, op: string, what: string, path: string): NexusError {
+  if (isNexusError(error)) return error
+  const raw = sqliteCode(error)
+  const known = raw === undefined ? undefined : CODES.find(([prefix]) => raw.startsWith(prefix))
+  const detail = error instanceof Error ? error.message : String(error)
+  const message = `${what} failed: ${detail}${raw === undefined ? '' : ` (${raw})`}${known ? `. ${known[2]}` : ''}`
+  const code = known?.[1] ?? 'INTERNAL'
+  return new NexusError(code, message, { op, key: path, retryable: code === 'LOCKED', cause: error })
+}
