@@ -1,1 +1,10 @@
-export {}
+export { BlobCorruptError, BlobNotFoundError, type BlobMismatch } from './blob-errors.ts'
+export type { BlobSource } from './blob-source.ts'
+export type { BlobContent, BlobInfo, BlobStat } from './blob-info.ts'
+export { BlobStore, type BlobPutOptions, type BlobStoreOptions } from './blob-store.ts'
+export { blobUri, parseBlobUri } from './blob-uri.ts'
+export { FAILPOINTS, type BlobFailpoint, type Failpoint } from './failpoint.ts'
+export type { BlobFileSystem } from './file-system.ts'
+export { blobPaths, encodeMeta, parseMeta, type BlobPaths } from './layout.ts'
+export type { SweepResult } from './sweep.ts'
+export type { VerifyResult } from './verify.ts'

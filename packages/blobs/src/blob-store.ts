@@ -1,0 +1,320 @@
+import { resolve } from 'node:path'
+import type { Readable } from 'node:stream'
+import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
+import { blobInfo, type BlobContent, type BlobInfo, type BlobStat } from './blob-info.ts'
+import { BlobReader } from './blob-reader.ts'
+import { chunksOf, untilAborted, type BlobSource } from './blob-source.ts'
+import { isDigest, parseBlobRef } from './blob-uri.ts'
+import { BlobWriter, type WrittenBlob } from './blob-writer.ts'
+import { noFailpoint, type Failpoint } from './failpoint.ts'
+import { nodeFileSystem, type BlobFileSystem } from './file-system.ts'
+import { Lane } from './lane.ts'
+import { blobPaths, mediaTypeFault } from './layout.ts'
+import { sweepStore, type SweepResult } from './sweep.ts'
+import { verifyStore, type VerifyResult } from './verify.ts'
+import { walkStore } from './walk-store.ts'
+
+/** Larger bytes are streamed, so that hashing them does not hold up the event loop. */
+const INLINE_PUT_BYTES = 512 * 1024
+
+export interface BlobStoreOptions {
+  /** Bytes that `sweep` reduces the `.bin` files to. Default: it evicts nothing. */
+  byteBudget?: number
+  /**
+   * Called after a *new* blob is on disk, before its put resolves. What it throws is logged and never fails the put: the
+   * blob is there.
+   */
+  onPut?: (blob: BlobInfo) => void
+  /** Asked before a blob is evicted. Default: yes. */
+  canEvict?: (sha256: string) => boolean | Promise<boolean>
+  /**
+   * Asked to bring a missing blob back, by a put with `announce: false` into this store or by placing the files
+   * themselves; true means that it did. Its bytes are verified before they are used. Concurrent misses share one call.
+   * A rejection reaches the caller, as `UNAVAILABLE` unless it is a NexusError already: an outage is no miss.
+   */
+  onMiss?: (sha256: string) => Promise<boolean>
+  /** Whether a put that resolved survives a power loss. Default true. Without it a crash may leave torn blobs. */
+  fsync?: boolean
+  logger?: { warn(fields: Record<string, unknown>, message: string): void }
+  failpoint?: Failpoint
+  fs?: BlobFileSystem
+  clock?: { now(): number }
+}
+
+export interface BlobPutOptions {
+  /** Stops a put that is waiting for its source or its turn; the put rejects with the signal's reason. */
+  signal?: AbortSignal
+  /** The digest the bytes must have; with other bytes the put rejects with {@link BlobCorruptError} and stores nothing. */
+  sha256?: string
+  /** Whether `onPut` hears of it. Default true. */
+  announce?: boolean
+}
+
+/**
+ * A content-addressed store in one local directory: `<xx>/<sha256>.bin` with the bytes, `.meta` beside it with the media
+ * type. Safe for any number of concurrent calls, and for several processes on one directory. The directory is made by
+ * the first put.
+ *
+ * Every method takes a bare digest or a `nexus-blob:` uri and throws `INVALID_ARGUMENT` for anything else. What the local
+ * disk refuses is a `NexusError` with code `LOCAL_IO` or `PERMISSION` and the cause.
+ *
+ * @see spec 40
+ */
+export class BlobStore {
+  readonly dir: string
+  readonly #options: BlobStoreOptions
+  readonly #fs: BlobFileSystem
+  readonly #writer: BlobWriter
+  readonly #reader: BlobReader
+  readonly #lane = new Lane()
+  /** Blobs used since the running sweeps began. */
+  readonly #usedDuringSweep = new Set<string>()
+  #sweeps = 0
+
+  private constructor(dir: string, options: BlobStoreOptions) {
+    this.dir = resolve(dir)
+    this.#options = options
+    this.#fs = options.fs ?? nodeFileSystem
+    this.#writer = new BlobWriter({
+      dir: this.dir,
+      fs: this.#fs,
+      durable: options.fsync ?? true,
+      failpoint: options.failpoint ?? noFailpoint,
+      now: () => this.#now(),
+      onUse: (sha256) => this.#noteUse(sha256),
+    })
+    this.#reader = new BlobReader({
+      dir: this.dir,
+      fs: this.#fs,
+      onMiss: options.onMiss,
+      now: () => this.#now(),
+      onUse: (sha256) => this.#noteUse(sha256),
+    })
+  }
+
+  /**
+   * A store over `dir`. Touches nothing on disk.
+   *
+   * @throws NexusError `INVALID_ARGUMENT` for a budget that is no byte count
+   */
+  static open(dir: string, options: BlobStoreOptions = {}): BlobStore {
+    const { byteBudget } = options
+    if (byteBudget !== undefined && !(byteBudget >= 0)) {
+      throw new NexusError('INVALID_ARGUMENT', `byteBudget is a number of bytes, not ${byteBudget}`, {
+        op: 'blobs.open',
+      })
+    }
+    return new BlobStore(dir, options)
+  }
+
+  /**
+   * Stores bytes and resolves once they are durable. The same bytes again only make the blob the most recently used, and
+   * give the media type of the first put.
+   */
+  async put(source: BlobSource, mediaType = '', options: BlobPutOptions = {}): Promise<BlobInfo> {
+    const { signal, announce = true, sha256: expected } = options
+    const fault = mediaTypeFault(mediaType)
+    if (fault !== undefined) {
+      throw new NexusError('INVALID_ARGUMENT', `bad media type ${JSON.stringify(mediaType)}: ${fault}`, {
+        op: 'blobs.put',
+      })
+    }
+    if (expected !== undefined && !isDigest(expected)) {
+      throw new NexusError('INVALID_ARGUMENT', 'sha256 is 64 lowercase hex digits', { op: 'blobs.put' })
+    }
+    signal?.throwIfAborted()
+    const written =
+      source instanceof Uint8Array && source.length <= INLINE_PUT_BYTES
+        ? await this.#putBytes(source, mediaType, signal, expected)
+        : await this.#putChunks(source, mediaType, signal, expected)
+    const info = blobInfo(this.dir, written.sha256, written.mediaType, written.sizeBytes)
+    if (written.isNew && announce) this.#announce(info)
+    return info
+  }
+
+  /**
+   * The blob's bytes, at most what one Buffer holds (use {@link open} for more).
+   *
+   * @throws BlobNotFoundError on a miss
+   * @throws BlobCorruptError when the bytes don't have their digest; looked for with `verify`, after a repair, and when
+   *   the size isn't the one in `.meta`
+   */
+  async get(shaOrUri: string, options: { verify?: boolean } = {}): Promise<BlobContent> {
+    const sha256 = parseBlobRef(shaOrUri)
+    return this.#wrapped('blobs.get', sha256, () => this.#reader.get(sha256, options.verify ?? false))
+  }
+
+  /**
+   * The blob's bytes as a stream; an eviction meanwhile does not cut it.
+   *
+   * @throws BlobNotFoundError on a miss
+   */
+  async open(shaOrUri: string): Promise<Readable> {
+    const sha256 = parseBlobRef(shaOrUri)
+    return this.#wrapped('blobs.open', sha256, () => this.#reader.stream(sha256))
+  }
+
+  /** @throws BlobNotFoundError on a miss */
+  async stat(shaOrUri: string): Promise<BlobStat> {
+    const sha256 = parseBlobRef(shaOrUri)
+    return this.#wrapped('blobs.stat', sha256, () => this.#reader.stat(sha256))
+  }
+
+  /** Whether the blob is on the local disk. Repairs nothing and refreshes nothing. */
+  async has(shaOrUri: string): Promise<boolean> {
+    const path = blobPaths(this.dir, parseBlobRef(shaOrUri)).bin
+    return this.#wrapped('blobs.has', path, () => {
+      return Promise.resolve(this.#fs.lstatSync(path, { throwIfNoEntry: false })?.isFile() === true)
+    })
+  }
+
+  /** Removes the local blob, and tells whether there was one. Nothing remote is touched. */
+  async delete(shaOrUri: string): Promise<boolean> {
+    const paths = blobPaths(this.dir, parseBlobRef(shaOrUri))
+    return this.#wrapped('blobs.delete', paths.bin, () => {
+      const existed = unlinkIfThere(this.#fs, paths.bin)
+      unlinkIfThere(this.#fs, paths.meta)
+      return Promise.resolve(existed)
+    })
+  }
+
+  /** Bytes of all `.bin` files. */
+  async totalBytes(): Promise<number> {
+    let total = 0
+    await this.#wrapped('blobs.totalBytes', this.dir, () =>
+      walkStore(this.dir, this.#fs, (file) => {
+        if (file.kind === 'bin') total += file.sizeBytes
+      }),
+    )
+    return total
+  }
+
+  /**
+   * Re-hashes one blob, or all of them.
+   *
+   * @throws BlobCorruptError for bytes that don't have their digest; for a whole store after everything was read
+   * @throws BlobNotFoundError for a named blob that is not there
+   */
+  async verify(shaOrUri?: string, options: { signal?: AbortSignal } = {}): Promise<VerifyResult> {
+    if (shaOrUri === undefined) {
+      return this.#wrapped('blobs.verify', this.dir, () => verifyStore(this.dir, this.#fs, options.signal))
+    }
+    const sha256 = parseBlobRef(shaOrUri)
+    return this.#wrapped('blobs.verify', sha256, async () => ({
+      blobs: 1,
+      bytes: await this.#reader.check(sha256, 'blobs.verify'),
+    }))
+  }
+
+  /**
+   * Evicts the least recently used blobs until the rest is within `byteBudget`, except those that `canEvict` keeps or
+   * that are used meanwhile, and removes temp files of writers that died. Local only: the object store keeps its copies.
+   */
+  async sweep(): Promise<SweepResult> {
+    this.#sweeps++
+    try {
+      return await this.#wrapped('blobs.sweep', this.dir, () =>
+        sweepStore({
+          dir: this.dir,
+          fs: this.#fs,
+          byteBudget: this.#options.byteBudget,
+          canEvict: this.#options.canEvict ?? (() => true),
+          isInUse: (sha256) => this.#usedDuringSweep.has(sha256) || this.#writer.isInFlight(sha256),
+          now: () => this.#now(),
+          failpoint: this.#options.failpoint ?? noFailpoint,
+        }),
+      )
+    } finally {
+      if (--this.#sweeps === 0) this.#usedDuringSweep.clear()
+    }
+  }
+
+  async #putBytes(
+    data: Uint8Array,
+    mediaType: string,
+    signal: AbortSignal | undefined,
+    expected: string | undefined,
+  ): Promise<WrittenBlob> {
+    const admission = this.#lane.enter()
+    if (admission !== undefined) await admission
+    try {
+      signal?.throwIfAborted()
+      return await this.#writer.putBytes(data, mediaType, this.#lane.active > 1, expected)
+    } catch (error) {
+      throw wrap(error, 'blobs.put', this.dir)
+    } finally {
+      this.#lane.leave()
+    }
+  }
+
+  async #putChunks(
+    source: BlobSource,
+    mediaType: string,
+    signal: AbortSignal | undefined,
+    expected: string | undefined,
+  ): Promise<WrittenBlob> {
+    let failure: { error: unknown } | undefined
+    // The source's own errors reach the caller as they are; only those of our files are wrapped.
+    const chunks = tapErrors(untilAborted(chunksOf(source, this.#fs), source, signal), (error) => {
+      failure = { error }
+    })
+    try {
+      return await this.#writer.putChunks(chunks, mediaType, expected)
+    } catch (error) {
+      throw failure?.error === error ? error : wrap(error, 'blobs.put', this.dir)
+    }
+  }
+
+  #announce(info: BlobInfo): void {
+    try {
+      this.#options.onPut?.(info)
+    } catch (error) {
+      this.#options.logger?.warn(
+        { err: error, sha256: info.sha256 },
+        'onPut of the blob store threw; the blob is stored',
+      )
+    }
+  }
+
+  #noteUse(sha256: string): void {
+    if (this.#sweeps > 0) this.#usedDuringSweep.add(sha256)
+  }
+
+  #now(): number {
+    return this.#options.clock?.now() ?? Date.now()
+  }
+
+  async #wrapped<T>(op: string, path: string, work: () => Promise<T>): Promise<T> {
+    try {
+      return await work()
+    } catch (error) {
+      throw wrap(error, op, path)
+    }
+  }
+}
+
+function wrap(error: unknown, op: string, path: string): unknown {
+  return isNexusError(error) || systemCode(error) === undefined ? error : fromSystemError(error, op, path)
+}
+
+async function* tapErrors(
+  chunks: AsyncIterable<Uint8Array>,
+  onError: (error: unknown) => void,
+): AsyncIterable<Uint8Array> {
+  try {
+    yield* chunks
+  } catch (error) {
+    onError(error)
+    throw error
+  }
+}
+
+function unlinkIfThere(fs: BlobFileSystem, path: string): boolean {
+  try {
+    fs.unlinkSync(path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}

@@ -1,0 +1,290 @@
+import { createHash } from 'node:crypto'
+import { basename, dirname } from 'node:path'
+import { NexusError } from '@nexus/errors'
+import { BlobCorruptError } from './blob-errors.ts'
+import { DirectorySync } from './directory-sync.ts'
+import type { Failpoint } from './failpoint.ts'
+import {
+  CREATE_FLAGS,
+  dataSync,
+  DIRECTORY_MODE,
+  FILE_MODE,
+  READ_FLAGS,
+  WRITE_THROUGH_FLAG,
+  writeFully,
+  writeFullySync,
+  type BlobFileSystem,
+} from './file-system.ts'
+import { blobPaths, encodeMeta, type BlobPaths } from './layout.ts'
+import { readMediaType } from './read-blob.ts'
+import { claimTempName, releaseTempName } from './temp-file.ts'
+
+/** What a put left on disk. */
+export interface WrittenBlob {
+  sha256: string
+  sizeBytes: number
+  mediaType: string
+  /** False when the blob was there already. */
+  isNew: boolean
+}
+
+export interface BlobWriterOptions {
+  dir: string
+  fs: BlobFileSystem
+  durable: boolean
+  failpoint: Failpoint
+  now: () => number
+  /** Called synchronously whenever a put relies on a blob that exists. */
+  onUse: (sha256: string) => void
+}
+
+interface TempFile {
+  path: string
+  fd: number
+}
+
+/**
+ * Puts blobs on disk. Order, for every new blob: both temp files are written and synced, then `.meta` is renamed into
+ * place, then `.bin`, then the directory is synced. So a `.bin` under its final name is whole and, unless someone removed
+ * it, has its `.meta`; and a put that resolved survives a power loss.
+ *
+ * @see spec 40
+ */
+export class BlobWriter {
+  readonly #options: BlobWriterOptions
+  readonly #fs: BlobFileSystem
+  readonly #directories: DirectorySync
+  readonly #inFlight = new Map<string, Promise<WrittenBlob>>()
+  readonly #durableShards = new Set<string>()
+  #root: Promise<void> | undefined
+
+  constructor(options: BlobWriterOptions) {
+    this.#options = options
+    this.#fs = options.fs
+    this.#directories = new DirectorySync(options.fs)
+  }
+
+  isInFlight(sha256: string): boolean {
+    return this.#inFlight.has(sha256)
+  }
+
+  /**
+   * Puts bytes that are in memory.
+   *
+   * @param overlap whether other puts run beside this one, so that the large write is worth a trip to the thread pool
+   */
+  putBytes(data: Uint8Array, mediaType: string, overlap: boolean, expected?: string): Promise<WrittenBlob> {
+    const sha256 = createHash('sha256').update(data).digest('hex')
+    checkExpected(sha256, expected)
+    return this.#once(sha256, data.length, async (paths) => {
+      this.#ensureShard(paths.shard)
+      const durable = this.#options.durable
+      const bin = this.#create(paths.shard, durable ? WRITE_THROUGH_FLAG : 0)
+      await this.#publish(paths, bin, encodeMeta(mediaType, data.length), async () => {
+        this.#options.failpoint('blobs:temp-created')
+        if (!durable && !overlap) writeFullySync(this.#fs, bin.fd, data)
+        else await writeFully(this.#fs, bin.fd, data)
+        this.#options.failpoint('blobs:chunk-written')
+        if (durable && WRITE_THROUGH_FLAG === 0) await dataSync(this.#fs, bin.fd)
+      })
+      return { sha256, sizeBytes: data.length, mediaType, isNew: true }
+    })
+  }
+
+  /** Puts a stream: hashed while it is written to a temp file beside the shards, so memory holds one chunk. */
+  async putChunks(chunks: AsyncIterable<Uint8Array>, mediaType: string, expected?: string): Promise<WrittenBlob> {
+    this.#ensureRoot()
+    const bin = this.#create(this.#options.dir, 0)
+    const hash = createHash('sha256')
+    let sizeBytes = 0
+    let open = true
+    try {
+      this.#options.failpoint('blobs:temp-created')
+      for await (const chunk of chunks) {
+        // The write runs in the thread pool while the same bytes are hashed here.
+        const written = writeFully(this.#fs, bin.fd, chunk)
+        hash.update(chunk)
+        await written
+        sizeBytes += chunk.length
+        this.#options.failpoint('blobs:chunk-written')
+      }
+      const sha256 = hash.digest('hex')
+      checkExpected(sha256, expected)
+      return await this.#once(sha256, sizeBytes, async (paths) => {
+        this.#ensureShard(paths.shard)
+        open = false
+        await this.#publish(paths, bin, encodeMeta(mediaType, sizeBytes), async () => {
+          if (this.#options.durable) await dataSync(this.#fs, bin.fd)
+        })
+        return { sha256, sizeBytes, mediaType, isNew: true }
+      })
+    } finally {
+      if (open) this.#discard(bin)
+    }
+  }
+
+  /** One writer per digest: whoever comes second waits and finds the blob there. */
+  async #once(
+    sha256: string,
+    sizeBytes: number,
+    write: (paths: BlobPaths) => Promise<WrittenBlob>,
+  ): Promise<WrittenBlob> {
+    for (let running = this.#inFlight.get(sha256); running !== undefined; running = this.#inFlight.get(sha256)) {
+      const written = await running.catch(() => undefined)
+      if (written !== undefined) return { ...written, isNew: false }
+    }
+    const paths = blobPaths(this.#options.dir, sha256)
+    // A .bin of another size is not this blob (a copy that was cut short elsewhere); the rename replaces it whole.
+    const stat = this.#fs.lstatSync(paths.bin, { throwIfNoEntry: false })
+    if (stat?.isFile() === true && stat.size === sizeBytes) return this.#renew(sha256, sizeBytes, paths)
+    const work = write(paths)
+    this.#inFlight.set(sha256, work)
+    try {
+      return await work
+    } finally {
+      this.#inFlight.delete(sha256)
+    }
+  }
+
+  /** The blob exists: it becomes the most recently used, and durable too, whoever wrote it and however far they got. */
+  async #renew(sha256: string, sizeBytes: number, paths: BlobPaths): Promise<WrittenBlob> {
+    const nowSeconds = this.#options.now() / 1000
+    // Before anything is awaited: a sweep looks at the mtime and unlinks in one go, so either it sees this touch or we
+    // see that the file is gone.
+    this.#fs.lutimesSync(paths.bin, nowSeconds, nowSeconds)
+    this.#options.onUse(sha256)
+    const mediaType = readMediaType(this.#fs, paths.meta)
+    if (this.#options.durable) {
+      const fd = this.#fs.openSync(paths.bin, READ_FLAGS)
+      try {
+        await dataSync(this.#fs, fd)
+      } finally {
+        this.#fs.closeSync(fd)
+      }
+      this.#ensureShard(paths.shard)
+      await this.#settleDirectory(paths.shard)
+    }
+    return { sha256, sizeBytes, mediaType, isNew: false }
+  }
+
+  async #publish(paths: BlobPaths, bin: TempFile, metaText: string, writeBin: () => Promise<void>): Promise<void> {
+    const durable = this.#options.durable
+    let meta: TempFile | undefined
+    const temps = [bin]
+    try {
+      meta = this.#create(paths.shard, durable ? WRITE_THROUGH_FLAG : 0)
+      temps.push(meta)
+      await bothSettled(writeBin(), this.#writeMeta(meta, Buffer.from(metaText)))
+      for (const temp of temps) this.#close(temp)
+      this.#options.failpoint('blobs:temp-synced')
+      this.#fs.renameSync(meta.path, paths.meta)
+      this.#options.failpoint('blobs:meta-renamed')
+      this.#fs.renameSync(bin.path, paths.bin)
+      this.#options.failpoint('blobs:bin-renamed')
+    } catch (error) {
+      for (const temp of temps) this.#discard(temp)
+      throw error
+    }
+    for (const temp of temps) releaseTempName(basename(temp.path))
+    if (durable) await this.#settleDirectory(paths.shard)
+    this.#options.failpoint('blobs:directory-synced')
+  }
+
+  async #writeMeta(meta: TempFile, text: Buffer): Promise<void> {
+    if (!this.#options.durable) return writeFullySync(this.#fs, meta.fd, text)
+    await writeFully(this.#fs, meta.fd, text)
+    if (WRITE_THROUGH_FLAG === 0) await dataSync(this.#fs, meta.fd)
+  }
+
+  #create(dir: string, extraFlags: number): TempFile {
+    const name = claimTempName()
+    const path = `${dir}/${name}`
+    try {
+      return { path, fd: this.#fs.openSync(path, CREATE_FLAGS | extraFlags, FILE_MODE) }
+    } catch (error) {
+      releaseTempName(name)
+      throw error
+    }
+  }
+
+  #close(temp: TempFile): void {
+    const fd = temp.fd
+    if (fd < 0) return
+    temp.fd = -1
+    this.#fs.closeSync(fd)
+  }
+
+  #discard(temp: TempFile): void {
+    try {
+      this.#close(temp)
+      this.#fs.unlinkSync(temp.path)
+    } catch {
+      // Renamed already, or the disk refuses: the next sweep takes what is left. The first error is the one to report.
+    }
+    releaseTempName(basename(temp.path))
+  }
+
+  /** Makes the store's directory on the first put, and remembers the fsync of the entries above it. */
+  #ensureRoot(): void {
+    const { dir, durable } = this.#options
+    if (this.#root !== undefined && isDirectory(this.#fs, dir)) return
+    const first = this.#fs.mkdirSync(dir, { recursive: true, mode: DIRECTORY_MODE })
+    const parents = [dirname(dir)]
+    if (first !== undefined) {
+      for (let path = dir; path !== first && path !== dirname(path);) {
+        path = dirname(path)
+        parents.push(dirname(path))
+      }
+    }
+    this.#durableShards.clear()
+    this.#root = durable ? this.#syncAll(parents) : Promise.resolve()
+    this.#root.catch(() => {
+      this.#root = undefined
+    })
+  }
+
+  async #syncAll(dirs: readonly string[]): Promise<void> {
+    await Promise.all(dirs.map((dir) => this.#directories.sync(dir)))
+  }
+
+  /** Looks each time: whoever removes a directory by hand, or plants a link in its place, is noticed. */
+  #ensureShard(shard: string): void {
+    const stat = this.#fs.lstatSync(shard, { throwIfNoEntry: false })
+    if (stat === undefined) {
+      this.#ensureRoot()
+      this.#durableShards.delete(shard)
+      this.#fs.mkdirSync(shard, { mode: DIRECTORY_MODE, recursive: true })
+      return
+    }
+    if (!stat.isDirectory()) {
+      throw new NexusError('PRECONDITION', `${shard} is in the way of a blob directory: move it aside`, {
+        op: 'blobs.put',
+        key: shard,
+      })
+    }
+    if (this.#root === undefined) this.#ensureRoot()
+  }
+
+  /** Makes the renames in a shard durable, and once per process the shard's own entry and those above it. */
+  async #settleDirectory(shard: string): Promise<void> {
+    if (this.#durableShards.has(shard)) return this.#directories.sync(shard)
+    await Promise.all([this.#syncAll([shard, this.#options.dir]), this.#root])
+    this.#durableShards.add(shard)
+  }
+}
+
+function checkExpected(sha256: string, expected: string | undefined): void {
+  if (expected === undefined || expected === sha256) return
+  throw new BlobCorruptError([{ sha256: expected, actualSha256: sha256 }], 'blobs.put')
+}
+
+function isDirectory(fs: BlobFileSystem, path: string): boolean {
+  return fs.lstatSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+}
+
+/** Waits for both even when one fails: closing a descriptor under a running write could hand its number to another file. */
+async function bothSettled(one: Promise<void>, other: Promise<void>): Promise<void> {
+  for (const result of await Promise.allSettled([one, other])) {
+    if (result.status === 'rejected') throw result.reason
+  }
+}

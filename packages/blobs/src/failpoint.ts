@@ -1,0 +1,21 @@
+/** A named place where a test may throw or kill the process. Called synchronously. */
+export type Failpoint = (name: BlobFailpoint) => void
+
+/**
+ * Every failpoint of this package, in the order a put and then a sweep pass them. A crash at any of them leaves no `.bin`
+ * with wrong content and loses no blob whose put had resolved.
+ */
+export const FAILPOINTS = [
+  'blobs:temp-created',
+  'blobs:chunk-written',
+  'blobs:temp-synced',
+  'blobs:meta-renamed',
+  'blobs:bin-renamed',
+  'blobs:directory-synced',
+  'blobs:bin-evicted',
+  'blobs:evicted',
+] as const
+
+export type BlobFailpoint = (typeof FAILPOINTS)[number]
+
+export const noFailpoint: Failpoint = () => undefined
