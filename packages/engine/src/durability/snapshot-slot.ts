@@ -1,0 +1,76 @@
+/** Work of a {@link SnapshotSlot}. */
+export interface SlotWork<Request, Outcome> {
+  /** Takes one snapshot for everybody in the batch. Never rejects: a failure is an outcome. */
+  run(batch: readonly Request[]): Promise<Outcome>
+  /** Tells the world, when the slot is free again and before the batch's callers go on. Never rejects. */
+  announce(outcome: Outcome): Promise<void>
+}
+
+interface Batch<Request, Outcome> {
+  requests: Request[]
+  promise: Promise<Outcome>
+  resolve: (outcome: Outcome) => void
+}
+
+/**
+ * The one place where snapshots of a session are taken: they never interleave, and all requests that arrive while one
+ * runs share the next. A request can't join the one that runs: what it wants stored may have been written after that
+ * one's walk.
+ *
+ * @see spec 60, Turn-boundary snapshot
+ */
+export class SnapshotSlot<Request, Outcome> {
+  readonly #work: SlotWork<Request, Outcome>
+  #running: Batch<Request, Outcome> | undefined
+  #next: Batch<Request, Outcome> | undefined
+
+  constructor(work: SlotWork<Request, Outcome>) {
+    this.#work = work
+  }
+
+  /** What the running snapshot was asked for, or undefined when the slot is free. */
+  get running(): readonly Request[] | undefined {
+    return this.#running?.requests
+  }
+
+  /** Resolves with the outcome of a snapshot that started after this call, once it has been announced. */
+  request(request: Request): Promise<Outcome> {
+    const batch = (this.#next ??= openBatch<Request, Outcome>())
+    batch.requests.push(request)
+    if (this.#running === undefined) void this.#drive(batch)
+    return batch.promise
+  }
+
+  /** Resolves when nothing runs and nothing waits. */
+  async idle(): Promise<void> {
+    for (;;) {
+      const pending = this.#next ?? this.#running
+      if (pending === undefined) return
+      await pending.promise
+    }
+  }
+
+  async #drive(batch: Batch<Request, Outcome>): Promise<void> {
+    this.#next = undefined
+    this.#running = batch
+    const outcome = await this.#work.run(batch.requests)
+    // Free before the announcement: a handler of the result may ask for a snapshot and wait for it.
+    this.#running = undefined
+    if (this.#next !== undefined) void this.#drive(this.#next)
+    await this.#work.announce(outcome)
+    batch.resolve(outcome)
+  }
+}
+
+function openBatch<Request, Outcome>(): Batch<Request, Outcome> {
+  const { promise, resolve } = withResolvers<Outcome>()
+  return { requests: [], promise, resolve }
+}
+
+function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => undefined
+  const promise = new Promise<T>((settle) => {
+    resolve = settle
+  })
+  return { promise, resolve }
+}

@@ -1,0 +1,86 @@
+import { NexusError } from '@nexus/errors'
+import { isOurCommit, type MachineRecord } from './machine-record.ts'
+import type { CommitPair } from './snapshot.ts'
+
+/** What to do with a local tree that another host's commit has overtaken. */
+export type StaleLocalPolicy = 'set-aside' | 'refuse' | 'keep'
+
+/** What is known when the question is asked. */
+export interface TreeEvidence {
+  /** What this machine remembers of the tree; undefined when it remembers nothing. */
+  record: MachineRecord | undefined
+  /** The boot of the machine that is running now. */
+  bootId: string
+  /** The store's committed generation; undefined when the store says that there is none. */
+  remote: (CommitPair & { lastSeq: number }) | undefined
+  /** Seq of the last completed turn in the local journal: 0 for none, undefined when the journal can't be read. */
+  localTurnEnd: number | undefined
+}
+
+/**
+ * Whether the local tree may be used.
+ *
+ * - `live`: it holds everything the store has. `why` says how that is known.
+ * - `torn`: a power loss may have taken what was never fsynced, and the store has all its completed turns.
+ * - `torn-but-newer`: the same, but it holds completed turns that the store never got.
+ * - `stale`: another host committed since. `forked`: it holds turns of its own besides.
+ */
+export type TreeVerdict =
+  | { kind: 'live'; why: 'never-stored' | 'our-commit' }
+  | { kind: 'torn' }
+  | { kind: 'torn-but-newer' }
+  | { kind: 'stale'; forked: boolean }
+
+/**
+ * Decides whether a local tree is at least as new as the store. Only then it wins.
+ *
+ * @see spec 60, Which tree is true
+ */
+export function judgeTree({ record, bootId, remote, localTurnEnd }: TreeEvidence): TreeVerdict {
+  if (remote === undefined) return { kind: 'live', why: 'never-stored' }
+  if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, localTurnEnd) }
+  if (record !== undefined && (record.clean || record.bootId === bootId)) return { kind: 'live', why: 'our-commit' }
+  return (localTurnEnd ?? 0) > remote.lastSeq ? { kind: 'torn-but-newer' } : { kind: 'torn' }
+}
+
+/** A journal that can't be read, or a tree of unknown descent with turns in it, counts as forked: somebody should look. */
+function hasForked(record: MachineRecord | undefined, localTurnEnd: number | undefined): boolean {
+  return localTurnEnd === undefined || localTurnEnd > (record?.lastSeq ?? 0)
+}
+
+/**
+ * The local tree is older than the store's committed generation and `core.object_store.stale_local` is `refuse`. Code
+ * `PRECONDITION`; the tree was left as it is.
+ */
+export class StaleLocalTreeError extends NexusError {
+  readonly sessionId: string
+  readonly path: string
+  /** The generation that the local tree derives from, or 0 when this machine doesn't know. */
+  readonly localGeneration: number
+  readonly remoteGeneration: number
+  /** The local tree holds turns that the store never got. */
+  readonly forked: boolean
+
+  constructor(details: {
+    sessionId: string
+    path: string
+    localGeneration: number
+    remoteGeneration: number
+    forked: boolean
+  }) {
+    const { sessionId, path, localGeneration, remoteGeneration, forked } = details
+    const fork = forked ? ' and holds turns that the store never got' : ''
+    super(
+      'PRECONDITION',
+      `session ${sessionId}: the tree at ${path} is at generation ${localGeneration}, the store is at ${remoteGeneration}` +
+        `${fork}. Move the tree away, or set core.object_store.stale_local to set-aside or keep`,
+      { op: 'durability.resolve-tree', key: path },
+    )
+    this.name = 'StaleLocalTreeError'
+    this.sessionId = sessionId
+    this.path = path
+    this.localGeneration = localGeneration
+    this.remoteGeneration = remoteGeneration
+    this.forked = forked
+  }
+}
