@@ -16,6 +16,8 @@ export interface SessionLock {
   relocate(dir: string): void
   /** Gives the session free. Leaves a lock alone that isn't ours any more. Calling it again does nothing. */
   release(): void
+  /** Stops refreshing and leaves the file as a killed process would: it counts as live until this process ends. */
+  abandon(): void
 }
 
 // Locks in trees that have not been renamed into place yet, by inode.
@@ -34,7 +36,7 @@ export class HeldLock implements SessionLock {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #processes: ProcessTable
-  readonly #onLost: (() => void) | undefined
+  #onLost: (() => void) | undefined
   #path: string
   #timer: TimerHandle | undefined
   #open = true
@@ -70,9 +72,15 @@ export class HeldLock implements SessionLock {
     staged.set(this.#inode, this)
   }
 
+  /** The staged tree got its name: from now on losing the lock matters. */
+  adopt(dir: string, onLost: (() => void) | undefined): void {
+    this.relocate(dir)
+    this.#onLost = onLost ?? this.#onLost
+    staged.delete(this.#inode)
+  }
+
   relocate(dir: string): void {
     this.#path = join(resolve(dir), LOCK_FILE)
-    staged.delete(this.#inode)
   }
 
   release(): void {
@@ -86,6 +94,10 @@ export class HeldLock implements SessionLock {
     }
   }
 
+  abandon(): void {
+    this.#end()
+  }
+
   #schedule(): void {
     this.#timer = this.#clock.setTimeout(() => this.#refresh(), LOCK_REFRESH_MS)
     this.#timer.unref()
@@ -94,15 +106,17 @@ export class HeldLock implements SessionLock {
   #refresh(): void {
     if (!this.#open) return
     try {
-      if (this.#replaced()) {
+      const fate = this.#fate()
+      if (fate !== 'ours') {
         const wasStaged = staged.has(this.#inode)
         this.#end()
-        // A staged tree that failed is simply removed, and its lock with it.
-        if (wasStaged) return
+        // A staged tree that failed is simply removed, and its lock with it; a tree that was set aside has made room for
+        // another one of ours.
+        if (wasStaged || fate === 'superseded') return
         this.#lost = true
         this.#logger.error(
           { path: this.#path },
-          'another process took over this session; this one must stop writing to it',
+          "the session lock is another process's now, or gone: stop writing to it",
         )
         this.#onLost?.()
         return
@@ -117,16 +131,17 @@ export class HeldLock implements SessionLock {
     this.#schedule()
   }
 
-  #replaced(): boolean {
-    // Taking over replaces the file, which leaves ours without a name. Network file systems may keep a hidden name for it,
-    // so look who is at the path, too; one of ours there is a tree that was put in place of the one set aside.
-    if (fstatSync(this.#fd).nlink === 0) return true
+  #fate(): 'ours' | 'superseded' | 'lost' {
+    // Taking over replaces the file, which leaves ours without a name. A network file system may keep a hidden name for
+    // it, so look who is at the path, too.
+    const nameless = fstatSync(this.#fd).nlink === 0
     const there = readLockFile(this.#path)
-    if (there === undefined || there.inode === this.#inode) return false
+    if (there?.inode === this.#inode) return 'ours'
+    if (there === undefined) return nameless ? 'lost' : 'ours'
     const self = this.#processes.self()
-    return (
-      there.holder?.pid !== self.pid || there.holder.pidStart !== self.pidStart || there.holder.bootId !== self.bootId
-    )
+    const { holder } = there
+    const sameProcess = holder?.pid === self.pid && holder.pidStart === self.pidStart && holder.bootId === self.bootId
+    return sameProcess ? 'superseded' : 'lost'
   }
 
   #end(): void {

@@ -22,7 +22,7 @@ export class SessionLockedError extends NexusError {
 }
 
 /** How a session is locked. */
-export interface SessionLockOptions {
+export interface LockOptions {
   /** What this process is, for the people who find the lock: `cli`, `embedded`, ... */
   transport: string
   clock?: Clock
@@ -51,7 +51,7 @@ const MAX_ROUNDS = 1_000
  * @throws NexusError `NOT_FOUND` when there is no such directory, `PERMISSION`, `LOCAL_IO`
  * @see spec 10, Lifecycle
  */
-export async function acquireSessionLock(dir: string, options: SessionLockOptions): Promise<SessionLock> {
+export async function acquireSessionLock(dir: string, options: LockOptions): Promise<SessionLock> {
   const { clock = systemClock, logger = silentLogger, processes = systemProcesses } = options
   const sessionDir = resolve(dir)
   const chain = new LockChain(sessionDir, options.fs)
@@ -100,7 +100,7 @@ async function take(
   sessionDir: string,
   chain: LockChain,
   candidate: LockCandidate,
-  options: SessionLockOptions,
+  options: LockOptions,
   processes: ProcessTable,
   clock: Clock,
 ): Promise<{ file: LockFile; why: string } | undefined> {
@@ -144,7 +144,7 @@ function watchTimeMs(file: LockFile, verdict: LockVerdict): number {
  *
  * @see adoptSessionLock
  */
-export function writeLockFile(stagingDir: string, options: SessionLockOptions): void {
+export async function writeLockFile(stagingDir: string, options: LockOptions): Promise<void> {
   const { clock = systemClock, logger = silentLogger, processes = systemProcesses } = options
   const holder = newHolder(options, processes, clock)
   const path = join(resolve(stagingDir), LOCK_FILE)
@@ -162,9 +162,10 @@ export function writeLockFile(stagingDir: string, options: SessionLockOptions): 
 /**
  * Takes over the lock that {@link writeLockFile} put into a tree, after that tree was renamed to `dir`.
  *
+ * @param options `onLost` replaces the one that the lock was written with
  * @throws NexusError `PRECONDITION` when the tree carries no lock of this process
  */
-export function adoptSessionLock(dir: string): SessionLock {
+export async function adoptSessionLock(dir: string, options: Pick<LockOptions, 'onLost'> = {}): Promise<SessionLock> {
   const path = join(resolve(dir), LOCK_FILE)
   const file = readLockFile(path)
   const lock = file === undefined ? undefined : heldLockOf(file.inode)
@@ -174,7 +175,7 @@ export function adoptSessionLock(dir: string): SessionLock {
       key: path,
     })
   }
-  lock.relocate(dir)
+  lock.adopt(dir, options.onLost)
   return lock
 }
 
@@ -194,7 +195,7 @@ export function readLockState(
   return clock.now() - last.mtimeMs > 10 * LOCK_STALE_MS ? 'dead' : 'live'
 }
 
-function newHolder(options: SessionLockOptions, processes: ProcessTable, clock: Clock): LockHolder {
+function newHolder(options: LockOptions, processes: ProcessTable, clock: Clock): LockHolder {
   return { ...processes.self(), startedAt: new Date(clock.now()).toISOString(), transport: options.transport }
 }
 

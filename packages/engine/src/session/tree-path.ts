@@ -194,6 +194,14 @@ export class TreeRoot {
    * @throws PathEscapeError when a link at any component leads out of the tree
    */
   openSlot(relPath: string, options: OpenSlotOptions = {}): TreeSlot {
+    try {
+      return this.#findSlot(relPath, options)
+    } catch (error) {
+      throw namedAfter(relPath, error)
+    }
+  }
+
+  #findSlot(relPath: string, options: OpenSlotOptions): TreeSlot {
     let path = relPath
     for (let links = 0; links <= MAX_LINKS; links++) {
       const name = path.slice(path.lastIndexOf('/') + 1)
@@ -209,7 +217,7 @@ export class TreeRoot {
         parent.close()
       } catch (error) {
         parent.close()
-        throw error instanceof NexusError ? error : fromSystemError(error, 'session.path', relPath)
+        throw error
       }
     }
     throw new PathEscapeError(relPath, 'goes through too many links')
@@ -238,4 +246,11 @@ export class TreeRoot {
 export function treeParent(relPath: string): string {
   const slash = relPath.lastIndexOf('/')
   return slash < 0 ? '' : relPath.slice(0, slash)
+}
+
+/** The same error, named after the path that the caller knows rather than one of its directories. */
+function namedAfter(relPath: string, error: unknown): NexusError {
+  if (error instanceof PathEscapeError)
+    return error.path === relPath ? error : new PathEscapeError(relPath, error.reason)
+  return fromSystemError(error instanceof NexusError ? error.cause : error, 'session.path', relPath)
 }

@@ -2,6 +2,7 @@ import { renameSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BlobStore, BlobStoreOptions } from '@nexus/blobs'
 import { isNexusError, NexusError } from '@nexus/errors'
+import { validatePluginId } from '@nexus/storage'
 import { systemClock, type Clock } from '../clock.ts'
 import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { silentLogger, type Logger } from '../logger.ts'
@@ -39,7 +40,6 @@ export interface WriteOptions {
   via?: EmitTarget
 }
 
-const PLUGIN_SEGMENT = /^[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.|$))*$/
 // The lock and a connected database are never touched from here: closing any descriptor of a database file drops the
 // locks that SQLite holds on it for the whole process.
 const OWNED_BY_ENGINE = /^(?:session\.lock|plugins\/.*\/store\.db(?:-wal|-shm|-journal)?)$/
@@ -88,6 +88,8 @@ export class SessionWorkspace {
   readonly #files: TreeFiles
   readonly #announcer: FileAnnouncer
   readonly #fsync: TreeFsync
+  readonly #logger: Logger
+  readonly #failpoint: Failpoint
   #blobHooks: BlobHooks
   #blobs: Promise<BlobStore> | undefined
   #meta: SessionMeta
@@ -98,8 +100,10 @@ export class SessionWorkspace {
     this.dir = root.dir
     this.#meta = meta
     this.#fsync = options.fsync ?? 'turn-boundary'
-    this.#files = new TreeFiles(root, this.#fsync, options.failpoint ?? noFailpoint)
-    this.#announcer = new FileAnnouncer(meta.id, root, options.bus, options.logger ?? silentLogger)
+    this.#logger = options.logger ?? silentLogger
+    this.#failpoint = options.failpoint ?? noFailpoint
+    this.#files = new TreeFiles(root, this.#fsync, this.#failpoint)
+    this.#announcer = new FileAnnouncer(meta.id, root, options.bus, this.#logger)
     this.#blobHooks = options.blobHooks ?? {}
   }
 
@@ -191,13 +195,9 @@ export class SessionWorkspace {
    * @throws NexusError `INVALID_ARGUMENT` when the id can't be a directory
    */
   pluginDir(pluginId: string): string {
-    if (typeof pluginId !== 'string' || !pluginId.split('/').every((segment) => PLUGIN_SEGMENT.test(segment))) {
-      throw new NexusError('INVALID_ARGUMENT', `${JSON.stringify(pluginId)} can't name a plugin directory`, {
-        op: 'session.pluginDir',
-      })
-    }
-    this.#files.makeDirectory(`plugins/${pluginId}`)
-    return join(this.dir, 'plugins', pluginId)
+    const segments = validatePluginId(pluginId)
+    this.#files.makeDirectory(`plugins/${segments.join('/')}`)
+    return join(this.dir, 'plugins', ...segments)
   }
 
   /** Connects the blobs to an object store; before {@link blobStore} is first called. */
@@ -213,7 +213,12 @@ export class SessionWorkspace {
   /** The blobs of this session, opened on the first call. */
   blobStore(): Promise<BlobStore> {
     this.#blobs ??= import('@nexus/blobs').then(({ BlobStore }) =>
-      BlobStore.open(this.blobsDir, { ...this.#blobHooks, fsync: this.#fsync !== 'none' }),
+      BlobStore.open(this.blobsDir, {
+        ...this.#blobHooks,
+        fsync: this.#fsync !== 'none',
+        logger: this.#logger,
+        failpoint: (name) => void this.#failpoint(name),
+      }),
     )
     return this.#blobs
   }
