@@ -1,4 +1,5 @@
 import { statSync } from 'node:fs'
+import { NexusError } from '@nexus/errors'
 import { CopyThread, runHere } from './copy-thread.ts'
 import type { CopyOutcome, CopyTask } from './copy-task.ts'
 import { discardDestination, reserveDestination } from './destination.ts'
@@ -46,6 +47,7 @@ export class Copier {
   readonly #thread: CopyThread
   readonly #slow = new Set<string>()
   readonly #active = new Set<Promise<unknown>>()
+  #closed = false
 
   constructor(options: CopierOptions) {
     this.#options = options
@@ -66,6 +68,9 @@ export class Copier {
    * no file behind; after an abort it goes as soon as SQLite lets go of it.
    */
   run(job: CopyJob, signal: AbortSignal | undefined): Promise<CopyOutcome> {
+    if (this.#closed)
+      return Promise.reject(new NexusError('CLOSED', 'The storage manager was disposed', { op: 'storage' }))
+    if (signal?.aborted) return Promise.reject(signal.reason as Error)
     const abort = new SharedArrayBuffer(4)
     const work = this.#track(this.#work(job, abort))
     if (signal === undefined) return work
@@ -74,7 +79,6 @@ export class Copier {
         Atomics.store(new Int32Array(abort), 0, 1)
         reject(signal.reason as Error)
       }
-      if (signal.aborted) onAbort()
       signal.addEventListener('abort', onAbort, { once: true })
       work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
     })
@@ -82,6 +86,7 @@ export class Copier {
 
   /** Ends the worker and waits for what was running. */
   async close(): Promise<void> {
+    this.#closed = true
     await this.#thread.close()
     await Promise.allSettled(this.#active)
   }

@@ -1,6 +1,7 @@
 import { closeSync, lstatSync, mkdirSync, openSync, rmSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
+import { checkPathLength } from './path-length.ts'
 
 const SIDECARS = ['-journal', '-wal', '-shm']
 
@@ -23,9 +24,17 @@ function refuseExisting(path: string): never {
  * Makes an empty file for a copy, and its directories. Made exclusively, so from here on the file is ours to write and to
  * delete, and nothing live can be overwritten.
  *
- * @throws NexusError `PRECONDITION` when the file, or a sidecar of its name, exists; `LOCAL_IO`, `PERMISSION` for the disk
+ * @throws NexusError `INVALID_ARGUMENT` for a path that SQLite can't open; `PRECONDITION` when the file, or a sidecar of its name, exists; `LOCAL_IO`, `PERMISSION` for the disk
  */
 export function reserveDestination(path: string): void {
+  checkPathLength(path, 'storage.snapshot')
+  // better-sqlite3 trims file names: the copy would land under another one.
+  if (path !== path.trim()) {
+    throw new NexusError('INVALID_ARGUMENT', `A snapshot's name can't end with white space: ${JSON.stringify(path)}`, {
+      op: 'storage.snapshot',
+      key: path,
+    })
+  }
   const sidecar = SIDECARS.map((suffix) => path + suffix).find(exists)
   if (sidecar !== undefined) refuseExisting(sidecar)
   try {

@@ -5,12 +5,7 @@ export type { Logger } from './logger.ts'
 export { validatePluginId } from './plugin-id.ts'
 export type { StorageReader } from './reader-pool.ts'
 export type { StorageScope } from './scope.ts'
-export {
-  openStorageManager,
-  type CheckpointResult,
-  type DatabaseSnapshot,
-  type ForeignSnapshot,
-  type StorageManager,
-  type StorageManagerOptions,
-} from './storage-manager.ts'
+export type { CheckpointResult, DatabaseSnapshot } from './snapshot-databases.ts'
+export type { ForeignSnapshot } from './snapshot-foreign.ts'
+export { openStorageManager, type StorageManager, type StorageManagerOptions } from './storage-manager.ts'
 export type { Storage } from './storage.ts'

@@ -1,7 +1,6 @@
 import { NexusError } from '@nexus/errors'
 
 const SEGMENT = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
-const SESSION_LIKE = /^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$/
 const DEVICE_NAME = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|$)/i
 // A plugin `a/store.db` would need a directory where plugin `a` has its database or one of its sidecars.
 const DATABASE_NAME = /^store\.db(?:$|-)/i
@@ -12,12 +11,22 @@ function refuse(what: string, value: unknown, reason: string): never {
   throw new NexusError('INVALID_ARGUMENT', `Invalid ${what} ${shown}: ${reason}`, { op: 'storage.open' })
 }
 
+function checkSegment(segment: string, what: string, value: string): void {
+  if (!SEGMENT.test(segment)) {
+    refuse(what, value, 'each part between slashes is 1 to 128 of A-Z a-z 0-9 . _ - and starts with a letter or digit')
+  }
+  if (segment.includes('..') || segment.endsWith('.')) refuse(what, value, 'a part has ".." or ends with a dot')
+  if (DEVICE_NAME.test(segment)) refuse(what, value, `"${segment}" is a device name on Windows`)
+  if (DATABASE_NAME.test(segment)) refuse(what, value, `"${segment}" is the name of a database file`)
+}
+
 /**
  * Splits a plugin id into the path segments it is stored under.
  *
- * An id is one or more segments joined by `/` (`nexus.tool.shell`, `nexus.agent.sub/researcher`). A segment starts with a
- * letter or digit and goes on with letters, digits, `.`, `_` and `-`, 128 characters at most; it has no `..` and no
- * trailing dot, is no device name of Windows and is not named like a database file (`store.db`, `store.db-wal`, ...).
+ * An id is one or more segments joined by `/` (`nexus.tool.shell`, `nexus.agent.sub/researcher`), 512 characters at most. A
+ * segment starts with a letter or digit and goes on with letters, digits, `.`, `_` and `-`, 128 characters at most; it has
+ * no `..` and no trailing dot, is no device name of Windows and is not named like a database file (`store.db`,
+ * `store.db-wal`, ...).
  *
  * @returns the segments, at least one
  * @throws NexusError `INVALID_ARGUMENT`, before any path is built
@@ -27,30 +36,17 @@ export function validatePluginId(id: string): string[] {
   if (typeof id !== 'string') refuse('plugin id', id, 'it must be a string')
   if (id.length > MAX_ID_LENGTH) refuse('plugin id', id, `it is longer than ${MAX_ID_LENGTH} characters`)
   const segments = id.split('/')
-  for (const segment of segments) {
-    if (!SEGMENT.test(segment)) {
-      refuse(
-        'plugin id',
-        id,
-        'each part between slashes is 1 to 128 of A-Z a-z 0-9 . _ - and starts with a letter or digit',
-      )
-    }
-    if (segment.includes('..') || segment.endsWith('.')) refuse('plugin id', id, 'a part has ".." or ends with a dot')
-    if (DEVICE_NAME.test(segment)) refuse('plugin id', id, `"${segment}" is a device name on Windows`)
-    if (DATABASE_NAME.test(segment)) refuse('plugin id', id, `"${segment}" is the name of a database file`)
-  }
+  for (const segment of segments) checkSegment(segment, 'plugin id', id)
   return segments
 }
 
 /**
- * Checks an agent id, which becomes one directory name: the same alphabet as a session id (no dots, no slashes).
+ * Checks an agent id, which becomes one directory name: one segment of a plugin id.
  *
  * @throws NexusError `INVALID_ARGUMENT`
  */
 export function validateAgentId(id: string): string {
-  if (typeof id !== 'string' || !SESSION_LIKE.test(id)) {
-    refuse('agent id', id, 'it is 1 to 128 of A-Z a-z 0-9 _ - and starts with a letter or digit')
-  }
-  if (DEVICE_NAME.test(id)) refuse('agent id', id, 'it is a device name on Windows')
+  if (typeof id !== 'string') refuse('agent id', id, 'it must be a string')
+  checkSegment(id, 'agent id', id)
   return id
 }

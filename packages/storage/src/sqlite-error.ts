@@ -1,4 +1,4 @@
-import { isNexusError, NexusError, type ErrorCode } from '@nexus/errors'
+import { fromSystemError, isNexusError, NexusError, systemCode, type ErrorCode } from '@nexus/errors'
 
 /** SQLite's own name of a failure, such as `SQLITE_BUSY`, or undefined when the error isn't SQLite's. */
 export function sqliteCode(error: unknown): string | undefined {
@@ -33,14 +33,15 @@ const CODES: readonly (readonly [prefix: string, code: ErrorCode, advice: string
 
 /**
  * Wraps a failure of SQLite once: `NOTADB`/`CORRUPT` become `CORRUPT`, `BUSY`/`LOCKED` become `LOCKED` (retryable),
- * `FULL`/`IOERR`/`CANTOPEN` become `LOCAL_IO`, `READONLY`/`PERM` become `PERMISSION`, anything else `INTERNAL`. A
- * NexusError passes as it is. The cause is kept.
+ * `FULL`/`IOERR`/`CANTOPEN` become `LOCAL_IO`, `READONLY`/`PERM` become `PERMISSION`, anything else `INTERNAL`. System
+ * errors are wrapped as such; a NexusError passes as it is. The cause is kept.
  *
  * @param what names the thing in the message, e.g. `The database of plugin a at /x/store.db`
  */
 export function fromSqliteError(error: unknown, op: string, what: string, path: string): NexusError {
   if (isNexusError(error)) return error
   const raw = sqliteCode(error)
+  if (raw === undefined && systemCode(error) !== undefined) return fromSystemError(error, op, path)
   const known = raw === undefined ? undefined : CODES.find(([prefix]) => raw.startsWith(prefix))
   const detail = error instanceof Error ? error.message : String(error)
   const message = `${what} failed: ${detail}${raw === undefined ? '' : ` (${raw})`}${known ? `. ${known[2]}` : ''}`

@@ -1,18 +1,20 @@
-import { lstatSync, mkdirSync } from 'node:fs'
-import { dirname, join } from 'node:path'
-import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
-import type { CheckpointCounts } from './checkpoint.ts'
-import { openPluginConnection } from './connection.ts'
-import { Copier, type CopyJob } from './copier.ts'
-import type { CopyOutcome } from './copy-task.ts'
+import { lstatSync } from 'node:fs'
+import { NexusError } from '@nexus/errors'
+import { Copier } from './copier.ts'
 import { noFailpoint, type Failpoint } from './failpoint.ts'
-import { inspectForeign, NotADatabaseError } from './foreign.ts'
 import { silentLogger, type Logger } from './logger.ts'
-import { DATABASE_FILE, databasePath, effectiveScope, type StorageScope } from './scope.ts'
-import { fromSqliteError, sqliteCode } from './sqlite-error.ts'
-import { Storage } from './storage.ts'
-import { validatePluginId } from './plugin-id.ts'
-import { discardDestination, reserveDestination } from './destination.ts'
+import { openStorage, type OpenStorageOptions } from './open-storage.ts'
+import { databasePath, effectiveScope, type StorageScope } from './scope.ts'
+import {
+  checkpointDatabases,
+  snapshotDatabases,
+  stillPresent,
+  type CheckpointResult,
+  type DatabaseSnapshot,
+  type PluginDatabase,
+} from './snapshot-databases.ts'
+import { snapshotForeign, type ForeignSnapshot } from './snapshot-foreign.ts'
+import type { Storage } from './storage.ts'
 
 /** What {@link openStorageManager} takes. Sizes and times are those of `core.storage`. */
 export interface StorageManagerOptions {
@@ -36,38 +38,13 @@ export interface StorageManagerOptions {
   beforeOpen?: (scope: StorageScope, pluginId: string, path: string) => void
 }
 
-/** What a checkpoint did to one database. */
-export interface CheckpointResult extends CheckpointCounts {
-  readonly pluginId: string
-  readonly livePath: string
-}
-
-/** One database of a snapshot. */
-export interface DatabaseSnapshot {
-  readonly pluginId: string
-  readonly livePath: string
-  /** `<destDir>/<plugin-id>/store.db`: one file, nothing beside it, journal mode `delete`, not synced to disk. */
-  readonly snapshotPath: string
-  readonly sizeBytes: number
-  readonly checkpoint: CheckpointCounts
-  readonly durationMs: number
-}
-
-/** What a copy of a file that isn't the manager's came to. */
-export interface ForeignSnapshot {
-  readonly sizeBytes: number
-  readonly durationMs: number
-}
-
-interface Known {
+interface Known extends PluginDatabase {
   readonly scope: StorageScope
-  readonly pluginId: string
-  readonly livePath: string
-  storage: Storage
+  readonly storage: Storage
 }
 
-const SLICE_MS = 4
-const CLOSE_CHECKPOINT_BYTES = 256 * 1024
+// Below this, closing the last connection moves the WAL into the file fast enough to be done right there.
+const CLOSE_INLINE_WAL_BYTES = 256 * 1024
 
 /**
  * Opens, checkpoints and copies the databases of the plugins of one session.
@@ -78,30 +55,25 @@ const CLOSE_CHECKPOINT_BYTES = 256 * 1024
  * @see spec 30, Per-plugin storage
  */
 export class StorageManager {
-  readonly #options: Required<Omit<StorageManagerOptions, 'agentId' | 'beforeOpen' | 'failpoint'>> &
-    StorageManagerOptions
-  readonly #known = new Map<string, Known>()
+  readonly #options: StorageManagerOptions
+  readonly #opening: OpenStorageOptions
   readonly #copier: Copier
-  readonly #failpoint: Failpoint
+  readonly #known = new Map<string, Known>()
   #state: 'open' | 'closed' | 'disposed' = 'open'
+  #closing: Promise<void> | undefined
+  #disposing: Promise<void> | undefined
 
   /** @param workerUrl the worker to run, in place of the package's own; for tests */
   constructor(options: StorageManagerOptions, workerUrl?: URL) {
-    this.#options = {
-      busyTimeoutMs: 5000,
-      cacheSizeKb: 2048,
-      poolMaxIdle: 2,
-      poolMaxOpen: 4,
-      logger: silentLogger,
-      ...options,
+    const { busyTimeoutMs = 5000, cacheSizeKb = 2048, poolMaxIdle = 2, poolMaxOpen = 4 } = options
+    const { logger = silentLogger, failpoint } = options
+    this.#options = options
+    this.#opening = {
+      settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen },
+      logger,
+      failpoint: failpoint ?? noFailpoint,
     }
-    this.#failpoint = options.failpoint ?? noFailpoint
-    this.#copier = new Copier({
-      busyTimeoutMs: this.#options.busyTimeoutMs,
-      logger: this.#options.logger,
-      failpoint: options.failpoint,
-      workerUrl,
-    })
+    this.#copier = new Copier({ busyTimeoutMs, logger, failpoint, workerUrl })
   }
 
   /**
@@ -117,8 +89,10 @@ export class StorageManager {
     const livePath = databasePath(effective, pluginId, this.#options)
     const known = this.#known.get(livePath)
     if (known?.storage.isOpen) return known.storage
+    // The plugin closed the connection; its readers may be open still.
+    known?.storage.close()
     this.#options.beforeOpen?.(effective, pluginId, livePath)
-    const storage = this.#connect(effective, pluginId, livePath)
+    const storage = openStorage({ scope: effective, pluginId, path: livePath }, this.#opening)
     this.#known.set(livePath, { scope: effective, pluginId, livePath, storage })
     return storage
   }
@@ -135,7 +109,7 @@ export class StorageManager {
    */
   async checkpoint(scope: StorageScope): Promise<CheckpointResult[]> {
     this.#assertState('closed', 'storage.checkpoint')
-    return this.#checkpointAll(this.#present(scope))
+    return checkpointDatabases(this.#copier, this.#present(scope))
   }
 
   /**
@@ -155,35 +129,7 @@ export class StorageManager {
   ): Promise<DatabaseSnapshot[]> {
     this.#assertState('closed', 'storage.snapshot')
     signal?.throwIfAborted()
-    const jobs = this.#present(scope).map((known) => ({
-      known,
-      destPath: join(destDir, ...validatePluginId(known.pluginId), DATABASE_FILE),
-    }))
-    const results = await this.#runAll(
-      jobs,
-      ({ known, destPath }) => ({ kind: 'snapshot', livePath: known.livePath, destPath }),
-      ({ known }, error) =>
-        this.#explain(
-          error,
-          'storage.snapshot',
-          `The snapshot of the database of plugin ${known.pluginId} at ${known.livePath}`,
-          known.livePath,
-        ),
-      signal,
-    )
-    const failed = results.find((result) => 'error' in result)
-    if (failed !== undefined) {
-      for (const [index, result] of results.entries()) {
-        if ('outcome' in result) discardDestination((jobs[index] as (typeof jobs)[number]).destPath)
-      }
-      throw failed.error
-    }
-    return results.map((result, index) => {
-      const { known, destPath } = jobs[index] as (typeof jobs)[number]
-      const { outcome, durationMs } = result as { outcome: CopyOutcome; durationMs: number }
-      const { pluginId, livePath } = known
-      return { pluginId, livePath, snapshotPath: destPath, ...outcome, durationMs }
-    })
+    return snapshotDatabases(this.#copier, this.#present(scope), destDir, signal)
   }
 
   /**
@@ -201,75 +147,36 @@ export class StorageManager {
   ): Promise<ForeignSnapshot> {
     this.#assertState('closed', 'storage.snapshotForeign')
     signal?.throwIfAborted()
-    const startedMs = performance.now()
-    if (inspectForeign(livePath) === 'empty') {
-      reserveDestination(destPath)
-      return { sizeBytes: 0, durationMs: performance.now() - startedMs }
-    }
-    try {
-      const { sizeBytes } = await this.#copier.run({ kind: 'foreign', livePath, destPath }, signal)
-      return { sizeBytes, durationMs: performance.now() - startedMs }
-    } catch (error) {
-      if (signal?.aborted && error === signal.reason) throw error
-      if (sqliteCode(error)?.startsWith('SQLITE_NOTADB'))
-        throw new NotADatabaseError(livePath, "its header is not SQLite's", error)
-      throw this.#explain(error, 'storage.snapshotForeign', `The snapshot of ${livePath}`, livePath)
-    }
+    return snapshotForeign(this.#copier, livePath, destPath, signal)
   }
 
   /**
    * Closes every handle. Uncommitted transactions roll back; {@link snapshot}, {@link snapshotForeign} and
    * {@link checkpoint} go on working, {@link open} doesn't.
    */
-  async closeAll(): Promise<void> {
-    if (this.#state !== 'open') return
+  closeAll(): Promise<void> {
+    return (this.#closing ??= this.#closeHandles())
+  }
+
+  /** Closes every handle and ends the worker; a copy that was running rejects. Afterwards every call throws `CLOSED`. */
+  dispose(): Promise<void> {
+    return (this.#disposing ??= this.#end())
+  }
+
+  async #closeHandles(): Promise<void> {
     this.#state = 'closed'
     const known = [...this.#known.values()]
     await this.#drainWals(known)
-    for (const { storage, pluginId, livePath } of known) {
-      if (!storage.close()) {
-        this.#options.logger.warn(
-          { pluginId, path: livePath },
-          'a database could not be closed: the plugin left an iterator open',
-        )
-      }
+    for (const { storage, pluginId, livePath: path } of known) {
+      if (storage.close()) continue
+      this.#opening.logger.warn({ pluginId, path }, 'a database could not be closed: the plugin left an iterator open')
     }
   }
 
-  /** Closes every handle and ends the worker. Afterwards every call throws `CLOSED`. */
-  async dispose(): Promise<void> {
-    if (this.#state === 'disposed') return
+  async #end(): Promise<void> {
     await this.closeAll()
     this.#state = 'disposed'
     await this.#copier.close()
-  }
-
-  #connect(scope: StorageScope, pluginId: string, livePath: string): Storage {
-    const what = `Opening the database of plugin ${pluginId} at ${livePath}`
-    try {
-      mkdirSync(dirname(livePath), { recursive: true, mode: 0o700 })
-      // stat and its kind don't open the file, which would drop the locks of a connection elsewhere in this process.
-      if (lstatSync(livePath, { throwIfNoEntry: false })?.isFile() === false) {
-        throw new NexusError('PRECONDITION', `${what} failed: it is not a regular file. Move it away`, {
-          op: 'storage.open',
-          key: livePath,
-        })
-      }
-    } catch (error) {
-      if (isNexusError(error)) throw error
-      throw fromSystemError(error, 'storage.open', livePath)
-    }
-    try {
-      const { db, journalMode } = openPluginConnection(livePath, this.#options, () =>
-        this.#failpoint('storage:open-before-wal'),
-      )
-      if (journalMode !== 'wal') {
-        this.#options.logger.warn({ pluginId, path: livePath, journalMode }, 'this file system does not support WAL')
-      }
-      return new Storage({ scope, pluginId, path: livePath }, db, this.#options)
-    } catch (error) {
-      throw fromSqliteError(error, 'storage.open', what, livePath)
-    }
   }
 
   #assertState(needed: 'open' | 'closed', op: string): void {
@@ -286,79 +193,20 @@ export class StorageManager {
   }
 
   #present(scope: StorageScope): Known[] {
-    return this.#of(scope).filter(({ pluginId, livePath }) => {
-      const exists = lstatSync(livePath, { throwIfNoEntry: false })?.isFile() === true
-      if (!exists) this.#options.logger.warn({ pluginId, path: livePath }, 'the file of an open database was deleted')
-      return exists
-    })
+    return stillPresent(this.#of(scope), this.#opening.logger)
   }
 
-  async #checkpointAll(all: readonly Known[]): Promise<CheckpointResult[]> {
-    const results = await this.#runAll(
-      all,
-      ({ livePath }) => ({ kind: 'checkpoint', livePath }),
-      ({ pluginId, livePath }, error) =>
-        this.#explain(
-          error,
-          'storage.checkpoint',
-          `The checkpoint of the database of plugin ${pluginId} at ${livePath}`,
-          livePath,
-        ),
-      undefined,
-    )
-    return results.map((result, index) => {
-      if ('error' in result) throw result.error
-      const { pluginId, livePath } = all[index] as Known
-      return { pluginId, livePath, ...result.outcome.checkpoint }
-    })
-  }
-
-  /** Large ones go to the worker at once; small ones are done here meanwhile, in slices. Waits for all, failed or not. */
-  async #runAll<T>(
-    items: readonly T[],
-    toJob: (item: T) => CopyJob,
-    explain: (item: T, error: unknown) => unknown,
-    signal: AbortSignal | undefined,
-  ): Promise<({ outcome: CopyOutcome; durationMs: number } | { error: unknown })[]> {
-    const run = async (item: T): Promise<{ outcome: CopyOutcome; durationMs: number } | { error: unknown }> => {
-      const startedMs = performance.now()
-      try {
-        const outcome = await this.#copier.run(toJob(item), signal)
-        return { outcome, durationMs: performance.now() - startedMs }
-      } catch (error) {
-        return { error: signal?.aborted && error === signal.reason ? error : explain(item, error) }
-      }
-    }
-    const large = items.filter((item) => !this.#copier.isInline(toJob(item)))
-    const results = new Map(large.map((item) => [item, run(item)]))
-    let sliceStartMs = performance.now()
-    for (const item of items) {
-      if (results.has(item)) continue
-      if (performance.now() - sliceStartMs > SLICE_MS) {
-        await new Promise((resolve) => setImmediate(resolve))
-        sliceStartMs = performance.now()
-      }
-      results.set(item, run(item))
-      await results.get(item)
-    }
-    return Promise.all(items.map((item) => results.get(item) as ReturnType<typeof run>))
-  }
-
-  // The last connection to close moves the whole WAL into the file, on this thread: empty it in the worker first.
+  // The last connection to close moves the whole WAL into the file, on this thread: empty large ones in the worker first.
   async #drainWals(known: readonly Known[]): Promise<void> {
-    const heavy = known.filter(({ livePath }) => {
+    const large = known.filter(({ livePath }) => {
       const wal = lstatSync(`${livePath}-wal`, { throwIfNoEntry: false })
-      return wal !== undefined && wal.size > CLOSE_CHECKPOINT_BYTES
+      return wal !== undefined && wal.size > CLOSE_INLINE_WAL_BYTES
     })
     try {
-      await this.#checkpointAll(heavy)
+      await checkpointDatabases(this.#copier, large)
     } catch (error) {
-      this.#options.logger.warn({ err: error }, 'a checkpoint before closing failed: the WAL is kept')
+      this.#opening.logger.warn({ err: error }, 'a checkpoint before closing failed: the WAL is kept')
     }
-  }
-
-  #explain(error: unknown, op: string, what: string, path: string): unknown {
-    return fromSqliteError(error, op, what, path)
   }
 }
 
