@@ -1,0 +1,48 @@
+import { ACTIVE_SEGMENT, ARCHIVE_DIR, segmentNumber } from './format.ts'
+import { nodeFs, type JournalFs } from './journal-fs.ts'
+
+/** A sealed segment in a journal directory. */
+export interface SealedFile {
+  name: string
+  number: number
+  path: string
+}
+
+/** Names in a directory; none when there is no such directory. */
+export function listNames(fs: JournalFs, dir: string): string[] {
+  try {
+    return fs.readdirSync(dir)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    throw error
+  }
+}
+
+/** Sealed segments among the names of `dir`, in ascending order of their numbers. */
+export function sealedFiles(dir: string, names: readonly string[]): SealedFile[] {
+  const files: SealedFile[] = []
+  for (const name of names) {
+    const number = segmentNumber(name)
+    if (number !== undefined) files.push({ name, number, path: `${dir}/${name}` })
+  }
+  return files.toSorted((a, b) => a.number - b.number)
+}
+
+/**
+ * The highest segment number that the directory or one of its archives has used; 0 for none. A number is never used
+ * twice, since a store that already holds a segment of that name would keep the old content.
+ */
+export function highestSegmentNumber(dir: string, fs: JournalFs = nodeFs): number {
+  const dirs = [dir, ...listNames(fs, `${dir}/${ARCHIVE_DIR}`).map((name) => `${dir}/${ARCHIVE_DIR}/${name}`)]
+  return Math.max(0, ...dirs.map((each) => sealedFiles(each, listNames(fs, each)).at(-1)?.number ?? 0))
+}
+
+/** The sealed segments that make up the journal in `dir`, in order. */
+export function listSealed(dir: string, fs: JournalFs = nodeFs): SealedFile[] {
+  return sealedFiles(dir, listNames(fs, dir))
+}
+
+/** Where the active segment of the journal in `dir` is. */
+export function activePath(dir: string, _fs: JournalFs = nodeFs): string {
+  return `${dir}/${ACTIVE_SEGMENT}`
+}
