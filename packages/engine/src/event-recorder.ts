@@ -9,20 +9,20 @@ export interface RecordedEvent {
   type: string
   event_id: string
   source: string
-  parent_seq: number | undefined
-  parent_id: string | undefined
+  parent_seq?: number | undefined
+  parent_id?: string | undefined
   session_id: string
-  agent_id: string | undefined
+  agent_id?: string | undefined
   depth: number
-  side_effect: true | undefined
-  vetoed: true | undefined
-  veto_reason: string | undefined
+  side_effect?: boolean | undefined
+  vetoed?: boolean | undefined
+  veto_reason?: string | undefined
   payload: unknown
 }
 
 /** The part of the journal writer that recording needs. */
 export interface RecorderJournal {
-  /** Never throws. Returns the sequence number it allotted. */
+  /** Never throws. Returns the sequence number it allotted, from 1; 0 when it took nothing. */
   append(record: RecordedEvent, options?: { writeThrough?: boolean }): number
   /** Resolves when everything appended so far is on disk, shared by whoever asks meanwhile; undefined when it is. */
   committed(): Promise<void> | undefined
@@ -76,7 +76,7 @@ export class JournalRecorder implements EventRecorder {
     if (rule.excluded) return undefined
     const { causation } = event
     const vetoed = outcome?.vetoed === true
-    return this.#journal.append(
+    const seq = this.#journal.append(
       {
         ts: event.timestamp,
         type: event.type,
@@ -94,6 +94,8 @@ export class JournalRecorder implements EventRecorder {
       },
       rule.append,
     )
+    // A closed journal takes nothing and answers 0.
+    return seq === 0 ? undefined : seq
   }
 
   settled(event: NexusEvent): Promise<void> | undefined {

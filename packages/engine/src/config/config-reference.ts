@@ -22,7 +22,7 @@ function shownDefault(fallback: unknown): string {
   if (fallback === undefined) return '–'
   if (fallback === '') return 'empty'
   if (Array.isArray(fallback)) return `\`[${fallback.join(', ')}]\``
-  return `\`${typeof fallback === 'object' ? JSON.stringify(fallback) : String(fallback as string | number | boolean)}\``
+  return `\`${typeof fallback === 'string' ? fallback : JSON.stringify(fallback)}\``
 }
 
 const INTRODUCTION = `# Configuration reference

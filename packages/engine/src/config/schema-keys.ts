@@ -2,6 +2,9 @@ import * as v from 'valibot'
 import { parseDuration } from './duration.ts'
 import { pathFault } from './file-path.ts'
 
+/** What is said of a value that should hold keys. */
+export const NOT_A_MAP = 'must be a map of keys'
+
 /** What the reference page and error messages know about a key beside its schema. */
 export interface KeyNote {
   /** What it holds, as the reference prints it. */
@@ -16,24 +19,33 @@ export interface KeyNote {
 export type KeySchema<T> = v.GenericSchema<unknown, T>
 
 /** One key. Nothing after the colon in YAML counts as not written. */
-export function key<T>(schema: v.GenericSchema<never, T>, fallback: unknown, note: KeyNote): KeySchema<T> {
-  const described = v.pipe(schema as KeySchema<T>, v.metadata({ ...note }))
-  return v.nullish(described, fallback) as KeySchema<T>
+export function key<T>(schema: v.GenericSchema<unknown, T>, fallback: unknown, note: KeyNote): KeySchema<T> {
+  const described = v.pipe(schema, v.metadata({ ...note }))
+  return unlessWritten(described, fallback) as KeySchema<T>
+}
+
+/** The default is checked by the schema like a written value, so its type is none of the compiler's business. */
+export function unlessWritten(schema: v.GenericSchema, fallback: unknown): v.GenericSchema {
+  return v.nullish(schema, fallback)
 }
 
 /** A key that has no default and may stay undefined. */
-export function optionalKey<T>(schema: v.GenericSchema<never, T>, note: KeyNote): KeySchema<T | undefined> {
+export function optionalKey<T>(schema: v.GenericSchema<unknown, T>, note: KeyNote): KeySchema<T | undefined> {
   return key<T | undefined>(schema, undefined, note)
 }
 
 /** A map of keys, all of them known. */
-export function block<const E extends v.ObjectEntries>(entries: E): KeySchema<v.InferObjectOutput<E>> {
-  return v.nullish(v.strictObject(entries, 'must be a map of keys'), {})
+export function block<const E extends v.ObjectEntries>(
+  entries: E,
+): KeySchema<v.InferOutput<v.StrictObjectSchema<E, undefined>>> {
+  return unlessWritten(v.strictObject(entries, NOT_A_MAP), {}) as KeySchema<
+    v.InferOutput<v.StrictObjectSchema<E, undefined>>
+  >
 }
 
 /** A map that is handed on as it is. */
 export function openMap(): v.GenericSchema<Record<string, unknown>> {
-  return v.custom<Record<string, unknown>>(isMap, 'must be a map of keys')
+  return v.custom<Record<string, unknown>>(isMap, NOT_A_MAP)
 }
 
 function isMap(value: unknown): boolean {

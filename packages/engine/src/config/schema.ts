@@ -14,6 +14,9 @@ import {
   optionalKey,
   path,
   text,
+  unlessWritten,
+  NOT_A_MAP,
+  type KeySchema,
 } from './schema-keys.ts'
 
 const MIB = 2 ** 20
@@ -120,7 +123,7 @@ const journal = block({
   ),
 })
 
-const plugins = v.nullish(
+const plugins = unlessWritten(
   v.objectWithRest(
     {
       active: key(v.array(v.pipe(anyText(), v.nonEmpty('is no plugin id')), 'must be a list of plugin ids'), [], {
@@ -129,10 +132,10 @@ const plugins = v.nullish(
       }),
     },
     v.nullable(openMap()),
-    'must be a map of keys',
+    NOT_A_MAP,
   ),
   {},
-)
+) as KeySchema<{ active: string[] } & Record<string, unknown>>
 
 const configSchema = block({
   core,
