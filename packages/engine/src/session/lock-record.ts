@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { closeSync, constants, fstatSync, lstatSync, openSync, readSync } from 'node:fs'
+import nodeFs from 'node:fs'
 import { fromSystemError, systemCode } from '@nexus/errors'
 import type { ProcessIdentity } from './process-identity.ts'
 
@@ -24,6 +24,22 @@ export interface LockFile {
   readonly inode: string
 }
 
+/** The part of `node:fs` that locking uses; tests hand in one that lacks something, or that lets others in between. */
+export type LockFs = Pick<
+  typeof nodeFs,
+  | 'closeSync'
+  | 'fstatSync'
+  | 'linkSync'
+  | 'lstatSync'
+  | 'openSync'
+  | 'readSync'
+  | 'readdirSync'
+  | 'renameSync'
+  | 'unlinkSync'
+  | 'writeSync'
+>
+
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = nodeFs.constants
 const MAX_LOCK_BYTES = 64 * 1024
 
 /** The bytes of a lock file. */
@@ -41,25 +57,25 @@ export function serializeHolder(holder: LockHolder): string {
 }
 
 /** Reads a lock file; undefined when there is none. Never follows a link, never blocks. */
-export function readLockFile(path: string): LockFile | undefined {
+export function readLockFile(path: string, fs: LockFs = nodeFs): LockFile | undefined {
   let fd: number
   try {
-    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
+    fd = fs.openSync(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     if (systemCode(error) !== 'ELOOP') throw fromSystemError(error, 'lock.read', path)
-    const link = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+    const link = fs.lstatSync(path, { bigint: true, throwIfNoEntry: false })
     return link === undefined ? undefined : lockFile(Buffer.alloc(0), link)
   }
   try {
-    const stats = fstatSync(fd, { bigint: true })
+    const stats = fs.fstatSync(fd, { bigint: true })
     const bytes = Buffer.alloc(stats.isFile() ? Math.min(Number(stats.size), MAX_LOCK_BYTES) : 0)
-    const read = bytes.byteLength === 0 ? 0 : readSync(fd, bytes, 0, bytes.byteLength, 0)
+    const read = bytes.byteLength === 0 ? 0 : fs.readSync(fd, bytes, 0, bytes.byteLength, 0)
     return lockFile(bytes.subarray(0, read), stats)
   } catch (error) {
     throw fromSystemError(error, 'lock.read', path)
   } finally {
-    closeSync(fd)
+    fs.closeSync(fd)
   }
 }
 

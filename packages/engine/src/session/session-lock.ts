@@ -2,9 +2,9 @@ import { basename, join, resolve } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { systemClock, type Clock } from '../clock.ts'
 import { silentLogger, type Logger } from '../logger.ts'
-import { LockCandidate, LockChain, createWith, type LockFs } from './lock-claim.ts'
-import { LOCK_FILE, readLockFile, serializeHolder, type LockFile, type LockHolder } from './lock-record.ts'
-import { judgeLock, LOCK_STALE_MS, LOCK_WATCH_MS, type LockVerdict } from './lock-verdict.ts'
+import { createWith, LockCandidate, LockChain } from './lock-claim.ts'
+import { LOCK_FILE, readLockFile, serializeHolder, type LockFile, type LockFs, type LockHolder } from './lock-record.ts'
+import { judgeLock, LOCK_STALE_MS, LOCK_WATCH_MS } from './lock-verdict.ts'
 import { HeldLock, heldLockOf, type SessionLock } from './held-lock.ts'
 import { systemProcesses, type ProcessTable } from './process-identity.ts'
 
@@ -38,8 +38,6 @@ export interface LockOptions {
 }
 
 const GARBAGE_LOOK_MS = 50
-// Each further round means that another process got somewhere; so many of them are no coincidence.
-const MAX_ROUNDS = 1_000
 
 /**
  * Takes the lock of an existing session directory. Of any number of processes that try at once, at most one gets it. A
@@ -56,7 +54,7 @@ export async function acquireSessionLock(dir: string, options: LockOptions): Pro
   const sessionDir = resolve(dir)
   const chain = new LockChain(sessionDir, options.fs)
   const holder = newHolder(options, processes, clock)
-  const candidate = new LockCandidate(sessionDir, serializeHolder(holder))
+  const candidate = new LockCandidate(sessionDir, serializeHolder(holder), options.fs)
   let taken = false
   try {
     const abandoned = await take(sessionDir, chain, candidate, options, processes, clock)
@@ -88,7 +86,7 @@ function tidy(chain: LockChain, nowMs: number, processes: ProcessTable, logger: 
     chain.tidy((file) => {
       // A nameless candidate that is being written right now is empty, too.
       if (file.holder === undefined) return nowMs - file.mtimeMs > LOCK_STALE_MS
-      return judgeLock(file, processes, nowMs).state === 'dead'
+      return judgeLock(file, processes, nowMs).state !== 'live'
     })
   } catch (error) {
     logger.debug({ err: error }, 'what dead processes left of their locks could not be removed')
@@ -105,37 +103,34 @@ async function take(
   clock: Clock,
 ): Promise<{ file: LockFile; why: string } | undefined> {
   const watched = new Set<string>()
-  for (let round = 0; round < MAX_ROUNDS; round++) {
+  for (;;) {
     options.signal?.throwIfAborted()
-    const locks = chain.walk()
-    const last = locks.at(-1)
-    if (last === undefined) {
-      if (chain.claim(candidate, locks)) return undefined
-      continue
+    const result = chain.contend(candidate, (file) => {
+      const verdict = judgeLock(file, processes, candidate.writtenAtMs)
+      const watchMs = watched.has(sightOf(file)) ? 0 : watchTimeMs(file, verdict.state)
+      return { ...verdict, watchMs }
+    })
+    if (result.outcome === 'taken') return result.from
+    if (result.outcome === 'held') {
+      throw new SessionLockedError(
+        sessionDir,
+        result.by.holder as LockHolder,
+        describe(sessionDir, result.by.holder as LockHolder, processes),
+      )
     }
-    const verdict = judgeLock(last, processes, candidate.writtenAtMs)
-    if (verdict.state === 'live') {
-      if (!chain.unmoved(locks)) continue
-      throw new SessionLockedError(sessionDir, last.holder as LockHolder, describe(sessionDir, last, processes))
-    }
-    const sight = `${last.identity}@${last.mtimeMs}`
-    const watchMs = watchTimeMs(last, verdict)
-    if (watchMs > 0 && !watched.has(sight)) {
-      await sleep(watchMs, clock, options.signal)
-      watched.add(sight)
-      continue
-    }
-    if (chain.claim(candidate, locks)) return { file: last, why: verdict.why }
+    await sleep(result.watchMs, clock, options.signal)
+    watched.add(sightOf(result.file))
   }
-  throw new NexusError('LOCKED', `too many processes try to open ${sessionDir}`, {
-    op: 'session.lock',
-    retryable: true,
-  })
 }
 
-function watchTimeMs(file: LockFile, verdict: LockVerdict): number {
-  if (verdict.state === 'silent') return LOCK_WATCH_MS
-  return file.holder === undefined ? GARBAGE_LOOK_MS : 0
+/** Differs when the lock is another one, or was refreshed. */
+function sightOf(file: LockFile): string {
+  return `${file.identity}@${file.mtimeMs}`
+}
+
+function watchTimeMs(file: LockFile, state: 'live' | 'dead' | 'silent'): number {
+  if (state === 'silent') return LOCK_WATCH_MS
+  return state === 'dead' && file.holder === undefined ? GARBAGE_LOOK_MS : 0
 }
 
 /**
@@ -188,7 +183,7 @@ export function readLockState(
   options: { clock?: Pick<Clock, 'now'>; processes?: ProcessTable } = {},
 ): 'free' | 'live' | 'dead' {
   const { clock = systemClock, processes = systemProcesses } = options
-  const last = new LockChain(resolve(dir)).walk().at(-1)
+  const last = new LockChain(resolve(dir)).last()
   if (last === undefined) return 'free'
   const verdict = judgeLock(last, processes, clock.now())
   if (verdict.state !== 'silent') return verdict.state
@@ -199,8 +194,7 @@ function newHolder(options: LockOptions, processes: ProcessTable, clock: Clock):
   return { ...processes.self(), startedAt: new Date(clock.now()).toISOString(), transport: options.transport }
 }
 
-function describe(sessionDir: string, file: LockFile, processes: ProcessTable): string {
-  const holder = file.holder as LockHolder
+function describe(sessionDir: string, holder: LockHolder, processes: ProcessTable): string {
   const self = processes.self()
   const lockPath = join(sessionDir, LOCK_FILE)
   const since = `${holder.transport || 'unknown transport'}, since ${holder.startedAt || 'an unknown time'}`
