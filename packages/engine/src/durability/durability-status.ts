@@ -1,7 +1,7 @@
 import type { CommitGuard } from './commit-guard.ts'
 import type { CommittedGeneration } from './committed-generation.ts'
 import type { TurnGate } from './gate.ts'
-import type { FailurePolicy, OutageState } from './outage.ts'
+import type { FailurePolicy } from './outage.ts'
 import type { OwnerVerdict } from './owner-marker.ts'
 import type { SessionOwner } from './owner.ts'
 import type { RecoveryWorker } from './recovery.ts'
@@ -9,6 +9,7 @@ import type { SessionBlobs } from './session-blobs.ts'
 import type { SessionSnapshots, SnapshotOutcome } from './session-snapshots.ts'
 import type { SharedRoots } from './shared-roots.ts'
 import type { SnapshotTrigger } from './snapshot.ts'
+import type { StoreLedger } from './store-ledger.ts'
 
 /** The durability side of a session, as it stands. */
 export interface DurabilityStatus {
@@ -54,8 +55,7 @@ interface Sources {
   options: { backendName: string; policy: FailurePolicy }
   committed: CommittedGeneration
   snapshots: SessionSnapshots
-  last: SnapshotOutcome | undefined
-  outage: Readonly<OutageState> | undefined
+  ledger: StoreLedger
   gate: TurnGate
   recovery: RecoveryWorker
   blobs: SessionBlobs
@@ -66,7 +66,9 @@ interface Sources {
 
 /** Reads the state of every part at this moment. */
 export function durabilityStatus(sources: Sources): DurabilityStatus {
-  const { options, committed, snapshots, last, outage, gate, recovery, blobs, guard, owner, shared } = sources
+  const { options, committed, snapshots, ledger, gate, recovery, blobs, guard, owner, shared } = sources
+  const { last } = ledger
+  const outage = ledger.outage.state
   return {
     backend: options.backendName,
     failurePolicy: options.policy,

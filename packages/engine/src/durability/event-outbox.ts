@@ -1,5 +1,5 @@
 import type { EventBus } from '../bus/event-bus.ts'
-import type { EventMap, EventType, PayloadOf } from '../bus/event-map.ts'
+import type { EventMap, EventType } from '../bus/event-map.ts'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 
@@ -55,7 +55,7 @@ export class EventOutbox {
   async #emit<T extends EventType>(type: T, payload: EventMap[T]): Promise<void> {
     const bus = this.#bus
     if (bus === undefined) return
-    const emitted = bus.emit<EventType>(type, payload as PayloadOf<EventType>, { source: DURABILITY_SOURCE })
+    const emitted = bus.emit<EventType>(type, payload, { source: DURABILITY_SOURCE })
     await new Promise<void>((resolve) => {
       const timer = this.#clock.setTimeout(() => {
         this.#logger.warn({ event: type, waited_ms: this.#waitMs }, 'a handler has not settled; going on without it')

@@ -213,7 +213,7 @@ function wireForm(sessionId: string, record: MachineRecord): Record<string, unkn
   return {
     _schema_version: SCHEMA_VERSION,
     session_id: sessionId,
-    ...(record.committed ?? {}),
+    ...record.committed,
     last_seq: record.lastSeq,
     boot_id: record.bootId,
     clean: record.clean,

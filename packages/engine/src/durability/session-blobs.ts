@@ -110,9 +110,14 @@ export class SessionBlobs {
     return this.#writeThrough.drain(signal)
   }
 
-  /** Drops what waits and ends what runs, repairs included. */
+  /** Drops what waits to be uploaded and ends uploads that run. Misses are still repaired. */
   discard(): void {
     this.#writeThrough.discard()
+  }
+
+  /** {@link discard}, and no more repairs. */
+  close(): void {
+    this.discard()
     this.#life.abort(new DOMException('the run ends', 'AbortError'))
   }
 

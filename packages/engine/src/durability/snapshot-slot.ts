@@ -63,14 +63,10 @@ export class SnapshotSlot<Request, Outcome> {
 }
 
 function openBatch<Request, Outcome>(): Batch<Request, Outcome> {
-  const { promise, resolve } = withResolvers<Outcome>()
-  return { requests: [], promise, resolve }
-}
-
-function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
-  let resolve: (value: T) => void = () => undefined
-  const promise = new Promise<T>((settle) => {
+  const requests: Request[] = []
+  let resolve!: (outcome: Outcome) => void
+  const promise = new Promise<Outcome>((settle) => {
     resolve = settle
   })
-  return { promise, resolve }
+  return { requests, promise, resolve }
 }

@@ -1,0 +1,58 @@
+import type { JournalWriter } from '@nexus/journal'
+import type { ObjectStore } from '@nexus/objectstore'
+import type { StorageManager } from '@nexus/storage'
+import type { Clock } from '../clock.ts'
+import type { Failpoint } from '../failpoint.ts'
+import type { Logger } from '../logger.ts'
+import type { OnLostPolicy } from './commit-guard.ts'
+import type { DurabilityTimings } from './durability-timings.ts'
+import type { DurabilityBus } from './event-outbox.ts'
+import type { FailurePolicy } from './outage.ts'
+import type { StaleLocalPolicy } from './tree-verdict.ts'
+
+/** What a session's durability is opened with. */
+export interface SessionDurabilityOptions {
+  /** Owned from here on: closed by `finish` and `abandon`. */
+  store: ObjectStore
+  /** As configured; in events and logs. */
+  backendName: string
+  /** Names the store, bucket and prefix, so that what a machine remembers of one isn't applied to another. */
+  storeId: string
+  sessionId: string
+  sessionsRoot: string
+  storageRoot: string
+  agentId?: string | undefined
+  policy: FailurePolicy
+  staleLocal: StaleLocalPolicy
+  onLost: OnLostPolicy
+  onMixed: 'warn' | 'fail'
+  /** Unique to this run. */
+  instanceId: string
+  host: string
+  pid: number
+  /** The boot of this machine. Default: as the kernel tells. */
+  bootId?: string
+  clock?: Clock
+  /** In [0, 1); for jitter only. */
+  random?: () => number
+  logger?: Logger
+  failpoint?: Failpoint
+  timings?: Partial<DurabilityTimings>
+}
+
+/** The running parts of a session. */
+export interface AttachedSession {
+  bus: DurabilityBus
+  /** Not used any more by the final snapshot: by then it is closed. */
+  journal?: JournalWriter
+  /** Used to the end: its snapshots work after `closeAll`. */
+  storage?: StorageManager
+}
+
+/** How a run ends. */
+export interface FinishOptions {
+  /** The run ended well: take the final snapshot. False for a boot that failed. */
+  clean: boolean
+  /** Bounds all of it. Default 30 s. */
+  timeoutMs?: number
+}

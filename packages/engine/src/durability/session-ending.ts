@@ -1,0 +1,177 @@
+import type { ObjectStore } from '@nexus/objectstore'
+import type { Clock } from '../clock.ts'
+import type { Logger } from '../logger.ts'
+import { boundedSignal, raceSignal } from './bounded-signal.ts'
+import type { CommitGuard } from './commit-guard.ts'
+import type { DurabilityTimings } from './durability-timings.ts'
+import type { EventOutbox } from './event-outbox.ts'
+import type { TurnGate } from './gate.ts'
+import type { MachineRecordFile } from './machine-record.ts'
+import type { FailurePolicy } from './outage.ts'
+import type { SessionOwner } from './owner.ts'
+import type { RecoveryWorker } from './recovery.ts'
+import type { SessionBlobs } from './session-blobs.ts'
+import type { FinishOptions } from './session-durability-options.ts'
+import type { SessionSnapshots, SnapshotOutcome, SnapshotRequest } from './session-snapshots.ts'
+import type { SnapshotSlot } from './snapshot-slot.ts'
+import { syncTree } from './sync-tree.ts'
+import type { TurnTracker } from './turn-tracker.ts'
+
+/** What is ended. */
+export interface SessionEndingOptions {
+  store: ObjectStore
+  sessionId: string
+  sessionDir: string
+  policy: FailurePolicy
+  clock: Clock
+  logger: Logger
+  timings: DurabilityTimings
+  outbox: EventOutbox
+  gate: TurnGate
+  tracker: TurnTracker
+  owner: SessionOwner
+  recovery: RecoveryWorker
+  blobs: SessionBlobs
+  snapshots: SessionSnapshots
+  slot: SnapshotSlot<SnapshotRequest, SnapshotOutcome>
+  guard: CommitGuard
+  record: MachineRecordFile
+  /** The journal is closed: snapshots take its files as they are. */
+  onJournalClosed: () => void
+}
+
+const FINISH_MS = 30_000
+
+/**
+ * Ends a run, well or not, once. Every step is bounded, and the store is closed whatever happens.
+ *
+ * @see spec 60, Stop and abandon
+ */
+export class SessionEnding {
+  readonly #options: SessionEndingOptions
+  #detaching: Promise<void> | undefined
+  #ending: Promise<void> | undefined
+  #abandoned = false
+
+  constructor(options: SessionEndingOptions) {
+    this.#options = options
+  }
+
+  get begun(): boolean {
+    return this.#ending !== undefined
+  }
+
+  get abandoned(): boolean {
+    return this.#abandoned
+  }
+
+  detachInputs(): Promise<void> {
+    this.#detaching ??= this.#detachInputs()
+    return this.#detaching
+  }
+
+  finish(options: FinishOptions): Promise<void> {
+    this.#ending ??= this.#finish(options)
+    return this.#ending
+  }
+
+  abandon(): Promise<void> {
+    this.#ending ??= this.#abandon()
+    return this.#ending
+  }
+
+  async #detachInputs(): Promise<void> {
+    const { gate, tracker, snapshots, owner, recovery, timings } = this.#options
+    gate.detach()
+    tracker.detach()
+    snapshots.yieldRetry()
+    await this.#within('ending the background work of the session', timings.drainMs, () =>
+      Promise.all([owner.stop(), recovery.stop()]),
+    )
+  }
+
+  async #finish({ clean, timeoutMs = FINISH_MS }: FinishOptions): Promise<void> {
+    const { store, clock, policy, logger, sessionId, timings, blobs, guard, owner, outbox, snapshots } = this.#options
+    const bound = boundedSignal('storing the end of the session', timeoutMs, clock)
+    const { signal } = bound
+    const failures: Error[] = []
+    try {
+      await this.detachInputs()
+      const drainMs = Math.min(timings.drainMs, timeoutMs / 3)
+      if (clean) await this.#within('uploading the last blobs', drainMs, (limit) => blobs.drain(limit))
+      blobs.close()
+      const stored = clean && (await this.#storeLast(signal, failures))
+      // A run that lost the session writes nothing more, not even its marker's end.
+      if (guard.lost === undefined) {
+        await owner.release(signal)
+        await store.flush({ signal }).catch((error: Error) => failures.push(error))
+      }
+      await this.#endRecord(clean, stored, signal)
+    } finally {
+      bound.clear()
+      snapshots.stop()
+      outbox.close()
+      await this.#closeStore()
+    }
+    const [failure] = failures
+    if (failure === undefined) return
+    if (policy === 'strict' && clean) throw failure
+    logger.warn({ err: failure, session_id: sessionId }, 'the end of the session is not stored; its local tree is')
+  }
+
+  /** True when the store holds everything that is in the tree. */
+  async #storeLast(signal: AbortSignal, failures: Error[]): Promise<boolean> {
+    this.#options.onJournalClosed()
+    try {
+      const last = this.#options.slot.request({ trigger: 'shutdown', signal })
+      const { error, result } = await raceSignal(last, signal)
+      if (error !== undefined) throw error
+      return result?.unstored.length === 0
+    } catch (error) {
+      failures.push(error as Error)
+      return false
+    }
+  }
+
+  async #endRecord(clean: boolean, stored: boolean, signal: AbortSignal): Promise<void> {
+    const { record, sessionDir, logger } = this.#options
+    try {
+      if (!clean) return await record.close()
+      const synced = await raceSignal(syncTree(sessionDir, signal), signal).catch(() => false)
+      await record.end({ clean: synced, stored })
+    } catch (error) {
+      logger.warn(
+        { err: error },
+        'how the session ended could not be noted; after a reboot it is restored from the store',
+      )
+    }
+  }
+
+  async #abandon(): Promise<void> {
+    const { outbox, snapshots, blobs, slot, record, timings } = this.#options
+    this.#abandoned = true
+    outbox.close()
+    snapshots.stop()
+    blobs.close()
+    await this.detachInputs()
+    await this.#within('abandoning a snapshot', timings.drainMs, () => slot.idle())
+    await record.close()
+    await this.#closeStore()
+  }
+
+  async #closeStore(): Promise<void> {
+    await this.#within('closing the object store', this.#options.timings.closeMs, () => this.#options.store.close())
+  }
+
+  /** Runs bounded work whose failure is only worth a line. */
+  async #within(what: string, limitMs: number, work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
+    const bound = boundedSignal(what, limitMs, this.#options.clock)
+    try {
+      await raceSignal(work(bound.signal), bound.signal)
+    } catch (error) {
+      this.#options.logger.warn({ err: error, session_id: this.#options.sessionId }, `${what} failed`)
+    } finally {
+      bound.clear()
+    }
+  }
+}
