@@ -22,7 +22,7 @@ export class SessionLockedError extends NexusError {
 }
 
 /** How a session is locked. */
-export interface LockOptions {
+export interface SessionLockOptions {
   /** What this process is, for the people who find the lock: `cli`, `embedded`, ... */
   transport: string
   clock?: Clock
@@ -49,7 +49,7 @@ const GARBAGE_LOOK_MS = 50
  * @throws NexusError `NOT_FOUND` when there is no such directory, `PERMISSION`, `LOCAL_IO`
  * @see spec 10, Lifecycle
  */
-export async function acquireSessionLock(dir: string, options: LockOptions): Promise<SessionLock> {
+export async function acquireSessionLock(dir: string, options: SessionLockOptions): Promise<SessionLock> {
   const { clock = systemClock, logger = silentLogger, processes = systemProcesses } = options
   const sessionDir = resolve(dir)
   const chain = new LockChain(sessionDir, options.fs)
@@ -98,7 +98,7 @@ async function take(
   sessionDir: string,
   chain: LockChain,
   candidate: LockCandidate,
-  options: LockOptions,
+  options: SessionLockOptions,
   processes: ProcessTable,
   clock: Clock,
 ): Promise<{ file: LockFile; why: string } | undefined> {
@@ -139,7 +139,7 @@ function watchTimeMs(file: LockFile, state: 'live' | 'dead' | 'silent'): number 
  *
  * @see adoptSessionLock
  */
-export async function writeLockFile(stagingDir: string, options: LockOptions): Promise<void> {
+export async function writeLockFile(stagingDir: string, options: SessionLockOptions): Promise<void> {
   const { clock = systemClock, logger = silentLogger, processes = systemProcesses } = options
   const holder = newHolder(options, processes, clock)
   const path = join(resolve(stagingDir), LOCK_FILE)
@@ -160,7 +160,10 @@ export async function writeLockFile(stagingDir: string, options: LockOptions): P
  * @param options `onLost` replaces the one that the lock was written with
  * @throws NexusError `PRECONDITION` when the tree carries no lock of this process
  */
-export async function adoptSessionLock(dir: string, options: Pick<LockOptions, 'onLost'> = {}): Promise<SessionLock> {
+export async function adoptSessionLock(
+  dir: string,
+  options: Pick<SessionLockOptions, 'onLost'> = {},
+): Promise<SessionLock> {
   const path = join(resolve(dir), LOCK_FILE)
   const file = readLockFile(path)
   const lock = file === undefined ? undefined : heldLockOf(file.inode)
@@ -190,7 +193,7 @@ export function readLockState(
   return clock.now() - last.mtimeMs > 10 * LOCK_STALE_MS ? 'dead' : 'live'
 }
 
-function newHolder(options: LockOptions, processes: ProcessTable, clock: Clock): LockHolder {
+function newHolder(options: SessionLockOptions, processes: ProcessTable, clock: Clock): LockHolder {
   return { ...processes.self(), startedAt: new Date(clock.now()).toISOString(), transport: options.transport }
 }
 

@@ -121,6 +121,7 @@ describe('processes that race for one session', () => {
   it('take turns on one session without ever sharing it', async () => {
     const dir = sessionWith(serializeHolder({ ...holder, pid: deadPid, pidStart: 1 }))
     for (let round = 0; round < 60; round++) await (await raceFor(dir)).send('release')
+    expect(readdirSync(dir)).toEqual([])
   })
 
   it('get past any number of processes that were killed while they took over', async () => {

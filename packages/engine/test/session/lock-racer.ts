@@ -2,6 +2,7 @@
 import nodeFs from 'node:fs'
 import { acquireSessionLock } from '../../src/session/session-lock.ts'
 import type { SessionLock } from '../../src/session/held-lock.ts'
+import type { LockFs } from '../../src/session/lock-record.ts'
 
 export interface RaceCommand {
   dir: string
@@ -17,9 +18,9 @@ let lock: SessionLock | undefined
 
 async function race(command: RaceCommand): Promise<RaceAnswer> {
   while (Date.now() < command.startAtMs);
-  const fs = {
+  const fs: LockFs = {
     ...nodeFs,
-    renameSync: (from: string, to: string): void => {
+    renameSync: (from, to): void => {
       if (command.dieBeforeRename === true) process.kill(process.pid, 'SIGKILL')
       nodeFs.renameSync(from, to)
     },

@@ -36,12 +36,9 @@ export class MemoryLockDir {
     for (const name of other.names()) this.write(name, other.read(name) ?? '')
   }
 
-  /** Calls back before each rename, until the returned function is called. */
-  failRenames(onRename: () => void): () => void {
-    this.#onRename = onRename
-    return () => {
-      this.#onRename = undefined
-    }
+  /** Calls back before each rename. */
+  onRename(callback: () => void): void {
+    this.#onRename = callback
   }
 
   /** The directory as one process sees it. */
@@ -50,10 +47,6 @@ export class MemoryLockDir {
       const inode = this.#names.get(basename(path))
       if (inode === undefined) throw systemError('ENOENT', path)
       return inode
-    }
-    const stats = (inode: Inode): object => {
-      const big = { dev: 1n, ino: BigInt(inode.number), size: BigInt(inode.content.length), mtimeMs: 0n, mtimeNs: 0n }
-      return { ...big, isFile: () => true }
     }
     const fs = {
       openSync: (path: string, flags: number): number => {
@@ -104,6 +97,11 @@ export class MemoryLockDir {
     }
     return fs as unknown as LockFs
   }
+}
+
+function stats(inode: Inode): object {
+  const size = BigInt(inode.content.length)
+  return { dev: 1n, ino: BigInt(inode.number), size, mtimeMs: 0n, mtimeNs: 0n, isFile: () => true }
 }
 
 function systemError(code: string, path: string): NodeJS.ErrnoException {
