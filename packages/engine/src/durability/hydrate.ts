@@ -1,8 +1,8 @@
-import { NexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { Clock } from '../clock.ts'
 import type { Failpoint } from '../failpoint.ts'
 import type { Logger } from '../logger.ts'
+import { HydrateRun } from './hydrate-run.ts'
 import type { Manifest } from './manifest.ts'
 
 export interface HydrateOptions {
@@ -52,6 +52,6 @@ export interface HydrateResult {
  *
  * @see spec 60, Hydration
  */
-export async function hydrateSession(_options: HydrateOptions): Promise<HydrateResult> {
-  throw new NexusError('INTERNAL', 'hydrateSession is not built yet')
+export async function hydrateSession(options: HydrateOptions): Promise<HydrateResult> {
+  return new HydrateRun(options).run()
 }

@@ -1,5 +1,4 @@
 import { validateSessionId } from '../session/session-id.ts'
-import { isEngineTempName } from '../session/atomic-write.ts'
 
 /** Where one session lives in the store. All of them are siblings, so that none hydrates into the tree. */
 export interface SessionKeys {
@@ -37,20 +36,29 @@ export function sessionKeys(sessionId: string): SessionKeys {
 }
 
 const SESSION_LOCK = 'session.lock'
+// Whatever writes into a tree through a temporary name (workspace, journal, blobs, drivers) takes one that begins so.
+const TEMP_PREFIX = '.nexus-tmp-'
 // By name alone only where the name leaves no doubt: `files/travel-journal` is somebody's text. What else is a sidecar
 // is known from what lies beside it, and decided by the walk.
 const SQLITE_SIDECAR = /\.(?:db|db3|sqlite|sqlite3)-(?:wal|shm|journal)$/i
 const STAGING_NAME = /^\.(?:hydrating|snapshot)-[A-Za-z0-9][A-Za-z0-9_-]*-[0-9a-f]{16}$/
 
 /**
- * Whether a session-relative path (`/`-separated) stays on its machine, in both directions: the lock, SQLite sidecars,
- * staging directories, and the engine's own temporary files.
+ * Whether a session-relative path (`/`-separated) of a file stays on its machine, in both directions: the lock, SQLite
+ * sidecars, staging directories, and the engine's own temporary files.
  *
  * @see spec 60, Keys
  */
 export function neverCrosses(relPath: string): boolean {
-  if (relPath === SESSION_LOCK) return true
-  if (SQLITE_SIDECAR.test(relPath)) return true
-  const segments = relPath.split('/')
-  return STAGING_NAME.test(segments[0] ?? '') || segments.some(isEngineTempName)
+  return isSidecarName(relPath) || relPath.split('/').some((name, depth) => isLocalName(name, depth === 0))
+}
+
+/** Whether a name, of a file or a directory, is the engine's own and stays here with all that lies below. */
+export function isLocalName(name: string, atRoot: boolean): boolean {
+  return name.startsWith(TEMP_PREFIX) || (atRoot && (name === SESSION_LOCK || STAGING_NAME.test(name)))
+}
+
+/** Whether the name of a file says by itself that it is a SQLite sidecar. */
+export function isSidecarName(name: string): boolean {
+  return SQLITE_SIDECAR.test(name)
 }

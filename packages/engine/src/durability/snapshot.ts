@@ -1,4 +1,3 @@
-import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { StorageManager } from '@nexus/storage'
@@ -7,6 +6,7 @@ import type { Failpoint } from '../failpoint.ts'
 import type { Logger } from '../logger.ts'
 import type { Manifest, MixedFrom } from './manifest.ts'
 import type { SnapshotMemory } from './snapshot-memory.ts'
+import { SnapshotRun } from './snapshot-run.ts'
 
 /** What names a commit: no two commits share both. */
 export interface CommitPair {
@@ -76,6 +76,6 @@ export interface SnapshotResult {
  *
  * @see spec 60, Turn-boundary snapshot
  */
-export async function takeSnapshot(_options: SnapshotOptions): Promise<SnapshotResult> {
-  throw new NexusError('INTERNAL', 'takeSnapshot is not built yet')
+export async function takeSnapshot(options: SnapshotOptions): Promise<SnapshotResult> {
+  return new SnapshotRun(options).take()
 }

@@ -1,0 +1,104 @@
+import { chmodSync, mkdirSync, symlinkSync, utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { fromSystemError } from '@nexus/errors'
+import type { Failpoint } from '../failpoint.ts'
+import type { Manifest } from './manifest.ts'
+import type { Slices } from './snapshot-slices.ts'
+
+const OWNER_ONLY_DIR = 0o700
+const OWNER_ONLY_FILE = 0o600
+const PERMISSION_BITS = 0o777
+
+/** Makes the directories that files go into. Each exists once it was asked for; none is ever a link. */
+export class StagedTree {
+  readonly dir: string
+  readonly #made = new Set<string>([''])
+
+  constructor(dir: string) {
+    this.dir = dir
+  }
+
+  /** The absolute path of a session-relative one, its parents made, writable for us. */
+  place(path: string): string {
+    const slash = path.lastIndexOf('/')
+    if (slash !== -1) this.makeDir(path.slice(0, slash))
+    return join(this.dir, path)
+  }
+
+  makeDir(path: string): void {
+    if (this.#made.has(path)) return
+    const slash = path.lastIndexOf('/')
+    if (slash !== -1) this.makeDir(path.slice(0, slash))
+    restoring(path, () => mkdirSync(join(this.dir, path), { mode: OWNER_ONLY_DIR }))
+    this.#made.add(path)
+  }
+
+  /** Everything was taken away. */
+  forget(): void {
+    this.#made.clear()
+    this.#made.add('')
+  }
+}
+
+export interface RestoreOptions {
+  slices: Slices
+  failpoint: Failpoint
+}
+
+/**
+ * Gives a staged tree the modes, times, directories and links of its manifest.
+ *
+ * The order matters. While directories still let us write, files get modes and times, and empty directories appear. Links
+ * come after everything that is set through a path, so that nothing is ever set through one, and before the modes of the
+ * directories, which may forbid to put anything more into them. Those are set from the bottom up, since a parent may be
+ * closed to us afterwards.
+ *
+ * @see spec 80, B1
+ */
+export async function restoreAttributes(tree: StagedTree, manifest: Manifest, options: RestoreOptions): Promise<void> {
+  const { slices, failpoint } = options
+  const dirs = Object.keys(manifest.dirs)
+  for (const path of dirs) tree.makeDir(path)
+  for (const path of manifest.objects) {
+    if (slices.due) await slices.pause()
+    restoreFile(join(tree.dir, path), path, manifest)
+  }
+  await failpoint('hydrate:files-restored')
+  for (const [path, { target }] of Object.entries(manifest.links)) {
+    if (slices.due) await slices.pause()
+    restoring(path, () => symlinkSync(target, tree.place(path)))
+  }
+  await failpoint('hydrate:links-made')
+  for (const path of dirs.toSorted().toReversed()) {
+    if (slices.due) await slices.pause()
+    restoring(path, () =>
+      chmodSync(join(tree.dir, path), (manifest.dirs[path]?.mode ?? OWNER_ONLY_DIR) & PERMISSION_BITS),
+    )
+  }
+  await failpoint('hydrate:modes-set')
+}
+
+function restoreFile(localPath: string, path: string, { entries }: Manifest): void {
+  const entry = entries[path]
+  restoring(path, () => {
+    if (entry !== undefined) setTimes(localPath, BigInt(entry.mtime_ns))
+    // Set, not left to the umask; and after the times, which need no permission on a file of our own.
+    chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)
+  })
+}
+
+// Node takes seconds as a double and cuts it to microseconds: half a microsecond more keeps the rounding from cutting one
+// off. It takes a negative number for "now", and only a Date for a time before 1970.
+function setTimes(localPath: string, mtimeNs: bigint): void {
+  const time = mtimeNs < 0n ? new Date(Number(mtimeNs / 1_000_000n)) : (Number(mtimeNs / 1000n) + 0.5) / 1e6
+  utimesSync(localPath, time, time)
+}
+
+/** Names the path of the session, not the one in the staging directory, which is gone when somebody reads the error. */
+export function restoring<T>(path: string, run: () => T): T {
+  try {
+    return run()
+  } catch (error) {
+    throw fromSystemError(error, 'hydrate.restore', path)
+  }
+}

@@ -1,0 +1,98 @@
+import { SEALED_SEGMENT_PATTERN } from '@nexus/journal'
+import type { ManifestEntry } from './manifest.ts'
+import { JOURNAL_DIR } from './snapshot-stage.ts'
+import type { FileStat } from './tree-stat.ts'
+import type { WalkedTree } from './tree-walk.ts'
+import type { LiveFile, StagedFile } from './upload.ts'
+
+/** Prefix of the blobs in a session. */
+export const BLOBS_DIR = 'blobs'
+
+/** Files that never change once they are there. */
+export type ImmutableKind = 'blob' | 'blob-meta' | 'segment'
+
+const BLOB = /^blobs\/([0-9a-f]{2})\/(([0-9a-f]{2})[0-9a-f]{62})\.(bin|meta)$/
+
+/** Which never-changing kind a session-relative path is, if any. */
+export function immutableKind(path: string): ImmutableKind | undefined {
+  const blob = BLOB.exec(path)
+  if (blob !== null) return blob[1] !== blob[3] ? undefined : blob[4] === 'bin' ? 'blob' : 'blob-meta'
+  return sealedName(path) === undefined ? undefined : 'segment'
+}
+
+/** The digest that a blob's name states. */
+export function blobDigest(path: string): string | undefined {
+  return immutableKind(path) === 'blob' ? BLOB.exec(path)?.[2] : undefined
+}
+
+function sealedName(path: string): string | undefined {
+  const name = path.slice(JOURNAL_DIR.length + 1)
+  return path.startsWith(`${JOURNAL_DIR}/`) && SEALED_SEGMENT_PATTERN.test(name) ? name : undefined
+}
+
+/** One object to bring to the store. */
+export interface PlannedObject {
+  path: string
+  live?: LiveFile
+  staged?: StagedFile
+  /** How much of the committed generation is lost when the snapshot stops after this one; see {@link planObjects}. */
+  rank: number
+}
+
+/** What a plan is made from. */
+export interface PlanSources {
+  tree: WalkedTree
+  /** Copies that stand for files of the tree. */
+  staged: ReadonlyMap<string, StagedFile>
+  /** Paths of databases among them. */
+  isDatabase: (path: string) => boolean
+  /** The sealed segments of the journal's instant; others were sealed after it and repeat what its active segment holds. */
+  sealed: ReadonlySet<string> | undefined
+  committedEntry: (path: string) => ManifestEntry | undefined
+  /** Whether a committed generation names it at all. */
+  isCommitted: (path: string) => boolean
+}
+
+/** The first rank that overwrites what a committed generation names. */
+export const OVERWRITING_RANK = 2
+
+/**
+ * All objects of the snapshot, the harmless ones first. A snapshot that dies leaves the committed generation whole as long
+ * as nothing of it was overwritten, and nearly whole when only appended files were:
+ *
+ * 0. never change
+ * 1. new, or most likely what the store holds already (same size and time)
+ * 2. appended to: hydration can cut them back
+ * 3. rewritten
+ * 4. databases
+ */
+export function planObjects(sources: PlanSources): PlannedObject[] {
+  const { tree, staged, sealed } = sources
+  const planned: PlannedObject[] = []
+  for (const [path, stat] of tree.files) {
+    if (staged.has(path)) continue
+    const name = sealedName(path)
+    if (name !== undefined && sealed !== undefined && !sealed.has(name)) continue
+    planned.push({ path, live: { path, stat }, rank: rankLive(path, stat, sources) })
+  }
+  for (const [path, file] of staged) {
+    planned.push({ path, staged: file, rank: rankStaged(path, file, sources) })
+  }
+  return planned.toSorted((a, b) => a.rank - b.rank)
+}
+
+function rankLive(path: string, stat: FileStat, sources: PlanSources): number {
+  if (immutableKind(path) !== undefined) return 0
+  if (!sources.isCommitted(path)) return 1
+  const entry = sources.committedEntry(path)
+  if (entry === undefined) return 3
+  if (entry.size === stat.size && entry.mtime_ns === String(stat.mtimeNs)) return 1
+  return stat.size > entry.size ? 2 : 3
+}
+
+function rankStaged(path: string, file: StagedFile, sources: PlanSources): number {
+  if (!sources.isCommitted(path)) return 1
+  if (sources.isDatabase(path)) return 4
+  const entry = sources.committedEntry(path)
+  return entry !== undefined && file.sizeBytes >= entry.size ? 2 : 3
+}

@@ -1,0 +1,146 @@
+import { extname } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { Slices } from './snapshot-slices.ts'
+import type { DigestReply, DigestRequest } from './upload-digest-worker.ts'
+import { hashSteps, type FileDigest } from './upload-hash.ts'
+
+/** A file to hash. */
+export interface DigestOptions {
+  /** Bytes from the start to hash; default: all it has when it is opened. */
+  limit?: number
+  /** How large it probably is: decides where the work is done. */
+  sizeHint: number
+  /** The budget of the caller, for what is done on its thread. */
+  slices: Slices
+}
+
+interface Pending {
+  request: DigestRequest
+  slices: Slices
+  resolve: (digest: FileDigest) => void
+  reject: (error: unknown) => void
+}
+
+// Below it, a file is hashed in the time that handing it over takes.
+const INLINE_BYTES = 8 * 1024
+// From here on the caller waits for a worker that is only starting (some 20 ms), and doesn't do it in slices.
+const WORTH_WAITING_BYTES = 8 * 1024 * 1024
+// Hashed inline since the process began: beyond it a worker is started, for what comes next.
+const WARM_UP_BYTES = 1024 * 1024
+
+/**
+ * Hashes files beside the event loop: in one worker thread for the whole process, started when there is enough to do, and
+ * in slices on the caller's thread until then, or for good where a worker can't be started (a bundle without its file).
+ */
+export class FileDigester {
+  readonly #workerUrl: URL
+  #worker: Worker | undefined
+  #online = false
+  #broken = false
+  #inlineBytes = 0
+  #nextId = 0
+  readonly #pending = new Map<number, Pending>()
+  #batch: DigestRequest[] = []
+
+  constructor(workerUrl: URL = defaultWorkerUrl()) {
+    this.#workerUrl = workerUrl
+  }
+
+  /** @throws the system error of opening or reading; `ELOOP` for a link, `ENOTREG` for any other kind of file */
+  async digest(path: string, options: DigestOptions): Promise<FileDigest> {
+    const { sizeHint, slices, limit } = options
+    if (!this.#broken && sizeHint > INLINE_BYTES) {
+      if (this.#online || sizeHint >= WORTH_WAITING_BYTES) return this.#hand(path, limit, slices)
+      if (this.#inlineBytes > WARM_UP_BYTES) this.#start()
+    }
+    this.#inlineBytes += sizeHint
+    return hashInline(path, limit, slices)
+  }
+
+  /** Ends the worker. A later digest starts another. */
+  async close(): Promise<void> {
+    await this.#worker?.terminate()
+  }
+
+  #hand(path: string, limit: number | undefined, slices: Slices): Promise<FileDigest> {
+    this.#start()
+    return new Promise((resolve, reject) => {
+      const request = { id: this.#nextId++, path, limit }
+      // A worker that owes an answer holds the process, an idle one doesn't.
+      if (this.#pending.size === 0) this.#worker?.ref()
+      this.#pending.set(request.id, { request, slices, resolve, reject })
+      if (this.#batch.push(request) === 1) queueMicrotask(() => this.#send())
+    })
+  }
+
+  #send(): void {
+    const batch = this.#batch
+    this.#batch = []
+    if (this.#worker === undefined) return this.#fallBack()
+    this.#worker.postMessage(batch)
+  }
+
+  #start(): void {
+    if (this.#worker !== undefined || this.#broken) return
+    try {
+      const worker = new Worker(this.#workerUrl, { name: 'nexus-digest' })
+      worker.unref()
+      worker.on('message', (replies: DigestReply[]) => this.#settle(replies))
+      // 'exit' follows, and is where the rest is done.
+      worker.on('error', () => (this.#broken = true))
+      worker.on('exit', () => {
+        this.#worker = undefined
+        this.#online = false
+        this.#fallBack()
+      })
+      this.#worker = worker
+    } catch {
+      this.#broken = true
+    }
+  }
+
+  #settle(replies: DigestReply[]): void {
+    this.#online = true
+    for (const reply of replies) {
+      const pending = this.#pending.get(reply.id)
+      if (pending === undefined) continue
+      this.#pending.delete(reply.id)
+      if ('digest' in reply) pending.resolve(reply.digest)
+      else pending.reject(Object.assign(new Error(reply.error.message), { code: reply.error.code }))
+    }
+    if (this.#pending.size === 0) this.#worker?.unref()
+  }
+
+  #fallBack(): void {
+    for (const { request, slices, resolve, reject } of this.#pending.values()) {
+      hashInline(request.path, request.limit, slices).then(resolve, reject)
+    }
+    this.#pending.clear()
+  }
+}
+
+let shared: FileDigester | undefined
+
+/** The digester of this process. */
+export function sharedDigester(): FileDigester {
+  return (shared ??= new FileDigester())
+}
+
+async function hashInline(path: string, limit: number | undefined, slices: Slices): Promise<FileDigest> {
+  const steps = hashSteps(path, limit)
+  try {
+    for (;;) {
+      if (slices.due) await slices.pause()
+      const step = steps.next()
+      if (step.done === true) return step.value
+    }
+  } finally {
+    // Closes the file when the pause was aborted.
+    steps.return(undefined as never)
+  }
+}
+
+// The worker's file has this file's extension: .ts from source, .js as built.
+function defaultWorkerUrl(): URL {
+  return new URL(`./upload-digest-worker${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
+}
