@@ -27,6 +27,13 @@ export const FAILPOINTS = [
   'rotate:truncated',
   'snapshot:begin',
   'snapshot:copied',
+  'rewind:archive-copied',
+  'rewind:archived',
+  'rewind:staged',
+  'rewind:decided',
+  'rewind:segments-linked',
+  'rewind:active-renamed',
+  'rewind:segments-removed',
 ] as const
 
 /** One of {@link FAILPOINTS}. */

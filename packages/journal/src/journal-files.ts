@@ -1,5 +1,6 @@
 import { ACTIVE_SEGMENT, ARCHIVE_DIR, segmentNumber } from './format.ts'
 import { nodeFs, type JournalFs } from './journal-fs.ts'
+import { INTENT_FILE, intendedActivePath, intendedSealedPath, readIntent } from './rewind-intent.ts'
 
 /** A sealed segment in a journal directory. */
 export interface SealedFile {
@@ -37,12 +38,19 @@ export function highestSegmentNumber(dir: string, fs: JournalFs = nodeFs): numbe
   return Math.max(0, ...dirs.map((each) => sealedFiles(each, listNames(fs, each)).at(-1)?.number ?? 0))
 }
 
-/** The sealed segments that make up the journal in `dir`, in order. */
+/** The sealed segments that make up the journal in `dir`, in order. A decided rewind counts, finished or not. */
 export function listSealed(dir: string, fs: JournalFs = nodeFs): SealedFile[] {
-  return sealedFiles(dir, listNames(fs, dir))
+  const names = listNames(fs, dir)
+  const intent = names.includes(INTENT_FILE) ? readIntent(dir, fs) : undefined
+  if (!intent) return sealedFiles(dir, names)
+  return sealedFiles(dir, intent.sealed).map((file) => ({
+    ...file,
+    path: intendedSealedPath(dir, file.name, intent, names),
+  }))
 }
 
-/** Where the active segment of the journal in `dir` is. */
-export function activePath(dir: string, _fs: JournalFs = nodeFs): string {
-  return `${dir}/${ACTIVE_SEGMENT}`
+/** Where the active segment of the journal in `dir` is. A decided rewind counts, finished or not. */
+export function activePath(dir: string, fs: JournalFs = nodeFs): string {
+  const names = listNames(fs, dir)
+  return names.includes(INTENT_FILE) ? intendedActivePath(dir, names) : `${dir}/${ACTIVE_SEGMENT}`
 }

@@ -150,3 +150,28 @@ export function removeQuietly(fs: JournalFs, path: string): void {
     return
   }
 }
+
+/** Copies a file durably. */
+export async function copyFile(fs: JournalFs, from: string, to: string): Promise<void> {
+  const source = fs.openSync(from, 'r')
+  try {
+    const dest = fs.openSync(to, 'w', 0o600)
+    try {
+      await copyRange(fs, source, dest, 0, fs.fstatSync(source).size)
+      await syncFile(fs, dest)
+    } finally {
+      fs.closeSync(dest)
+    }
+  } finally {
+    fs.closeSync(source)
+  }
+}
+
+/** A second name for a file that never changes, or a copy where the file system has no links. */
+export async function linkOrCopy(fs: JournalFs, from: string, to: string): Promise<void> {
+  try {
+    fs.linkSync(from, to)
+  } catch {
+    await copyFile(fs, from, to)
+  }
+}

@@ -2,6 +2,7 @@ import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
 import { systemClock, type Clock } from './clock.ts'
 import { DurableLog } from './durable-log.ts'
 import { noFailpoint } from './failpoints.ts'
+import { finishRewind } from './finish-rewind.ts'
 import { ACTIVE_SEGMENT, SCHEMA_VERSION, TEMP_PREFIX } from './format.ts'
 import { readHeader, writeHeader } from './header.ts'
 import { highestSegmentNumber, listNames, sealedFiles } from './journal-files.ts'
@@ -82,6 +83,7 @@ export class JournalWriter {
     const full = { ...options, fs, clock, logger, failpoint }
     try {
       fs.mkdirSync(dir, { recursive: true, mode: 0o700 })
+      await finishRewind(dir, fs, failpoint)
       const names = removeLeftovers(fs, dir)
       if (!readHeader(dir, fs)) {
         writeHeader(dir, newHeader(options, clock), fs)
