@@ -1,5 +1,6 @@
+import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
-import { isBusy } from './sqlite-error.ts'
+import { isBusy, sqliteError } from './sqlite-error.ts'
 
 /** A connection of better-sqlite3. */
 export type Connection = Database.Database
@@ -22,6 +23,7 @@ function enterWal(db: Connection, busyTimeoutMs: number): string {
   const deadline = performance.now() + busyTimeoutMs
   for (;;) {
     try {
+      refuseFragment(db)
       const current = db.pragma('journal_mode', { simple: true })
       return String(current === 'wal' ? current : db.pragma('journal_mode = WAL', { simple: true }))
     } catch (error) {
@@ -29,6 +31,14 @@ function enterWal(db: Connection, busyTimeoutMs: number): string {
       sleepSync(RETRY_MS)
     }
   }
+}
+
+// SQLite takes a file of fewer bytes than a page for an empty database, and its first write would replace them.
+function refuseFragment(db: Connection): void {
+  const isEmpty = (): boolean => db.pragma('page_count', { simple: true }) === 0
+  const hasBytes = (): boolean => (statSync(db.name, { throwIfNoEntry: false })?.size ?? 0) > 0
+  // Looked at twice: another process may have been making the database between the first look and the file's size.
+  if (isEmpty() && hasBytes() && isEmpty()) throw sqliteError('SQLITE_NOTADB', 'file is not a database')
 }
 
 /**

@@ -25,6 +25,16 @@ export interface CopierOptions {
   readonly workerUrl?: URL | undefined
 }
 
+interface Running {
+  readonly job: CopyJob
+  readonly cancel: (reason: unknown) => void
+  readonly settled: Promise<void>
+}
+
+function closedError(job: CopyJob): NexusError {
+  return new NexusError('CLOSED', 'The storage manager was disposed', { op: `storage.${job.kind}`, key: job.livePath })
+}
+
 function sizeOf(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0
 }
@@ -46,7 +56,7 @@ export class Copier {
   readonly #options: CopierOptions
   readonly #thread: CopyThread
   readonly #slow = new Set<string>()
-  readonly #active = new Set<Promise<unknown>>()
+  readonly #running = new Set<Running>()
   #closed = false
 
   constructor(options: CopierOptions) {
@@ -68,33 +78,36 @@ export class Copier {
    * no file behind; after an abort it goes as soon as SQLite lets go of it.
    */
   run(job: CopyJob, signal: AbortSignal | undefined): Promise<CopyOutcome> {
-    if (this.#closed)
-      return Promise.reject(new NexusError('CLOSED', 'The storage manager was disposed', { op: 'storage' }))
+    if (this.#closed) return Promise.reject(closedError(job))
     if (signal?.aborted) return Promise.reject(signal.reason as Error)
-    const abort = new SharedArrayBuffer(4)
-    const work = this.#track(this.#work(job, abort))
-    if (signal === undefined) return work
     return new Promise((resolve, reject) => {
-      const onAbort = (): void => {
+      const abort = new SharedArrayBuffer(4)
+      const cancel = (reason: unknown): void => {
         Atomics.store(new Int32Array(abort), 0, 1)
-        reject(signal.reason as Error)
+        reject(reason)
       }
-      signal.addEventListener('abort', onAbort, { once: true })
-      work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+      const entry: Running = { job, cancel, settled: this.#work(job, abort).then(resolve, reject) }
+      const onAbort = (): void => cancel(signal?.reason)
+      this.#running.add(entry)
+      signal?.addEventListener('abort', onAbort)
+      void entry.settled.then(() => {
+        this.#running.delete(entry)
+        signal?.removeEventListener('abort', onAbort)
+      })
     })
   }
 
-  /** Ends the worker and waits for what was running. */
-  async close(): Promise<void> {
-    this.#closed = true
-    await this.#thread.close()
-    await Promise.allSettled(this.#active)
+  /** Rejects everything that runs or waits, with `CLOSED`. */
+  cancelAll(): void {
+    for (const { job, cancel } of this.#running) cancel(closedError(job))
   }
 
-  #track<T>(work: Promise<T>): Promise<T> {
-    this.#active.add(work)
-    work.catch(() => undefined).finally(() => this.#active.delete(work))
-    return work
+  /** Ends the worker, and waits until nothing that was running can touch a file any more. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.cancelAll()
+    await this.#thread.close()
+    await Promise.all([...this.#running].map(({ settled }) => settled))
   }
 
   async #work(job: CopyJob, abort: SharedArrayBuffer): Promise<CopyOutcome> {

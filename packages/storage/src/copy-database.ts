@@ -1,5 +1,6 @@
+import { statSync } from 'node:fs'
 import type { Connection } from './connection.ts'
-import { sqliteCode } from './sqlite-error.ts'
+import { sqliteCode, sqliteError } from './sqlite-error.ts'
 
 const COPY_CACHE_KB = 1000
 // 8 MiB at the usual page size: large enough for full speed, small enough for an abort to be noticed soon.
@@ -61,9 +62,11 @@ export async function backupInto(db: Connection, destPath: string, pace: BackupP
         return pace.inOneStep ? MAX_STEP_PAGES : BACKUP_STEP_PAGES
       },
     })
-    // better-sqlite3 takes a step that found the database locked, before it knew any page, for a finished copy.
-    if (totalPages === 0 && db.pragma('page_count', { simple: true }) !== 0) {
-      throw Object.assign(new Error('database is locked'), { code: 'SQLITE_BUSY' })
+    // Nothing copied of a file that has bytes: it is no database. Or, unless the transaction proves that no lock was in the
+    // way, better-sqlite3 took a step that ended with BUSY before it knew any page for the last one.
+    if (totalPages === 0 && (statSync(db.name, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+      if (pace.inOneStep) throw sqliteError('SQLITE_BUSY', 'database is locked')
+      throw sqliteError('SQLITE_NOTADB', 'file is not a database')
     }
   } finally {
     if (db.inTransaction) db.exec('COMMIT')

@@ -16,7 +16,7 @@ export class NotADatabaseError extends NexusError {
   }
 }
 
-const HEADER_BYTES = 28
+const HEADER_BYTES = 8
 const JOURNAL_MAGIC = Buffer.from([0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7])
 const WAL_MAGIC = new Set([0x377f0682, 0x377f0683])
 const SHM_REGION_BYTES = 32_768
@@ -32,10 +32,11 @@ function headOf(path: string): Buffer {
   }
 }
 
-// No lock of SQLite is on the journal or the WAL, so those may be opened; the database and its -shm may not.
+// No lock of SQLite is on the journal or the WAL, so those may be opened; the database and its -shm may not. A journal that
+// starts with a zero is one that was not synced yet, or is over: nobody rolls it back.
 function isJournal(path: string): boolean {
   const head = headOf(path)
-  return head.length === 0 || head.subarray(0, 8).equals(JOURNAL_MAGIC) || head.every((byte) => byte === 0)
+  return head.length === 0 || head[0] === 0 || head.subarray(0, JOURNAL_MAGIC.length).equals(JOURNAL_MAGIC)
 }
 
 function isWal(path: string): boolean {

@@ -13,10 +13,9 @@ export function isBusy(error: unknown): boolean {
   return code !== undefined && (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED'))
 }
 
-/** Whether the bytes are no database, or a damaged one. */
-export function isCorrupt(error: unknown): boolean {
-  const code = sqliteCode(error)
-  return code !== undefined && (code.startsWith('SQLITE_NOTADB') || code.startsWith('SQLITE_CORRUPT'))
+/** An error like SQLite's own, for what it should have said. */
+export function sqliteError(code: string, message: string): Error {
+  return Object.assign(new Error(message), { code })
 }
 
 const CODES: readonly (readonly [prefix: string, code: ErrorCode, advice: string])[] = [

@@ -164,7 +164,7 @@ export class StorageManager {
   }
 
   async #closeHandles(): Promise<void> {
-    this.#state = 'closed'
+    if (this.#state === 'open') this.#state = 'closed'
     const known = [...this.#known.values()]
     await this.#drainWals(known)
     for (const { storage, pluginId, livePath: path } of known) {
@@ -174,8 +174,9 @@ export class StorageManager {
   }
 
   async #end(): Promise<void> {
-    await this.closeAll()
     this.#state = 'disposed'
+    this.#copier.cancelAll()
+    await this.closeAll()
     await this.#copier.close()
   }
 
