@@ -45,18 +45,18 @@ export const ATOMIC_WRITE_FAILPOINTS: readonly string[] = [
 ]
 
 const DEFAULT_MODE = 0o600
-const TEMP_NAME = /^\.nexus-tmp-(?:lock-)?[0-9a-f]{16}$/
+const TEMP_PREFIX = '.nexus-tmp-'
 // Below it a synchronous write into the page cache is cheaper than a round trip through the thread pool; above, it stalls.
 const INLINE_BYTES = 256 * 1024
 
-/** Whether a file name is one that the engine gives to its temporary files. Such files never cross the seam. */
+/** Whether a name is one that the engine and its packages give to temporary files. Such files never cross the seam. */
 export function isEngineTempName(name: string): boolean {
-  return TEMP_NAME.test(name)
+  return name.startsWith(TEMP_PREFIX)
 }
 
 /** A new temporary name: 27 bytes, however long the name of the final file, which may use up all 255. */
 export function engineTempName(): string {
-  return `.nexus-tmp-${randomBytes(8).toString('hex')}`
+  return TEMP_PREFIX + randomBytes(8).toString('hex')
 }
 
 /**

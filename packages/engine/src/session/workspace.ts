@@ -4,9 +4,10 @@ import type { BlobStore, BlobStoreOptions } from '@nexus/blobs'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { validatePluginId } from '@nexus/storage'
 import { systemClock, type Clock } from '../clock.ts'
+import { neverCrosses } from '../durability/keys.ts'
 import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { silentLogger, type Logger } from '../logger.ts'
-import { atomicWriteFile, isEngineTempName } from './atomic-write.ts'
+import { atomicWriteFile } from './atomic-write.ts'
 import { FileAnnouncer, type EmitTarget, type FileChange } from './file-events.ts'
 import { META_PATH, newSessionMeta, readSessionMeta, resumedMeta, serializeMeta } from './meta.ts'
 import type { SessionMeta, SessionProfile } from './meta.ts'
@@ -40,9 +41,9 @@ export interface WriteOptions {
   via?: EmitTarget
 }
 
-// The lock and a connected database are never touched from here: closing any descriptor of a database file drops the
-// locks that SQLite holds on it for the whole process.
-const OWNED_BY_ENGINE = /^(?:session\.lock|plugins\/.*\/store\.db(?:-wal|-shm|-journal)?)$/
+// Never opened from here: closing any descriptor of a connected database drops the locks that SQLite holds on it for the
+// whole process.
+const PLUGIN_DATABASE = /^plugins\/.*\/store\.db$/
 
 /**
  * Opens an existing session directory and marks it active: metadata are loaded (or made, when there are none) and
@@ -137,13 +138,13 @@ export class SessionWorkspace {
    */
   async writeFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.write(writable(path), data, announced.changed)
+    await this.#files.write(fileOfSession(path), data, announced.changed)
     await announced.handled()
   }
 
   /** The bytes of a file. `NOT_FOUND` when there is none. */
   async readFile(path: string): Promise<Buffer> {
-    return await this.#files.read(writable(path))
+    return await this.#files.read(fileOfSession(path))
   }
 
   /**
@@ -152,7 +153,7 @@ export class SessionWorkspace {
    */
   async appendFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.append(writable(path), data, announced.changed)
+    await this.#files.append(fileOfSession(path), data, announced.changed)
     await announced.handled()
   }
 
@@ -169,7 +170,7 @@ export class SessionWorkspace {
   /** Removes a file, or a link to one as such. `NOT_FOUND` when there is none. */
   async deleteFile(path: string, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.remove(writable(path), announced.deleted)
+    await this.#files.remove(fileOfSession(path), announced.deleted)
     await announced.handled()
   }
 
@@ -272,11 +273,11 @@ export class SessionWorkspace {
   }
 }
 
-function writable(path: string): string {
+function fileOfSession(path: string): string {
   const parsed = parseTreePath(path)
-  const name = parsed.slice(parsed.lastIndexOf('/') + 1)
-  if (OWNED_BY_ENGINE.test(parsed) || isEngineTempName(name)) {
-    const way = name.startsWith('store.db') ? 'reach the database through ctx.storage' : 'use another name'
+  const isDatabase = PLUGIN_DATABASE.test(parsed)
+  if (isDatabase || neverCrosses(parsed)) {
+    const way = isDatabase ? 'reach it through ctx.storage' : 'use another name, for one like this is never stored'
     throw new NexusError('INVALID_ARGUMENT', `${JSON.stringify(parsed)} belongs to the engine: ${way}`, {
       op: 'session.path',
       key: parsed,

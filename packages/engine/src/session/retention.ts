@@ -1,0 +1,209 @@
+import { randomBytes } from 'node:crypto'
+import { lstatSync, readdirSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { sweep } from '@nexus/journal'
+import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
+import type { Clock } from '../clock.ts'
+import { removeStagingDir } from '../durability/staging.ts'
+import type { Logger } from '../logger.ts'
+import { silentLogger } from '../logger.ts'
+import type { SessionLock } from './held-lock.ts'
+import { META_PATH } from './meta.ts'
+import { isSessionId } from './session-id.ts'
+import { acquireSessionLock, readLockState, SessionLockedError } from './session-lock.ts'
+
+/** Which sessions no sweep may touch, besides those that a live process holds. */
+export interface RetentionGuards {
+  /** The directory of the sessions. */
+  root: string
+  /** The session being opened. */
+  currentId: string
+  /** Whether the last snapshot of a session failed: then its local copy is the only whole one. */
+  lastSnapshotFailed: (id: string) => boolean | Promise<boolean>
+  clock: Clock
+  logger: Logger
+  signal?: AbortSignal
+}
+
+/** What {@link sweepSessions} goes by. */
+export interface SweepSessionsOptions extends RetentionGuards {
+  /** How long a session is kept after it was last used. 0 keeps everything for ever. */
+  retentionMs: number
+  /** Whether the user set that time. If not, only sessions that a store holds as well are removed. */
+  explicit: boolean
+  /** Whether the newest state of a session is committed in a store. A rejection counts as no. */
+  isCommitted: (id: string) => boolean | Promise<boolean>
+}
+
+const DAY_MS = 24 * 60 * 60 * 1000
+const REMOVING_NAME = /^\.removing-([A-Za-z0-9][A-Za-z0-9_-]*)-[0-9a-f]{16}$/
+// Rewritten or appended to in every turn; the directory's own time would change with every look at the lock.
+const SIGNS_OF_USE = [
+  META_PATH,
+  'journal/events.jsonl',
+  'journal/header.json',
+  'metadata/timing.jsonl',
+  'context/conversation.jsonl',
+]
+
+/**
+ * Removes sessions that were not used for long, and says so by name. Never one that a live process holds, the one being
+ * opened, one whose last snapshot failed, or a tree that was set aside. A session that can't be removed is logged and kept.
+ *
+ * A session is locked while it is removed, and renamed away first: another process finds it whole or not at all.
+ *
+ * @returns the ids of the removed sessions
+ * @throws NexusError `LOCAL_IO` or `PERMISSION` when `root` can't be read; the abort reason of `signal`
+ * @see spec 10, Retention
+ */
+export async function sweepSessions(options: SweepSessionsOptions): Promise<string[]> {
+  const { root, retentionMs, clock, logger, signal } = options
+  const removed: string[] = []
+  if (retentionMs <= 0) return removed
+  const usedBeforeMs = clock.now() - retentionMs
+  for (const name of namesIn(root)) {
+    signal?.throwIfAborted()
+    const leftover = REMOVING_NAME.exec(name)
+    if (leftover !== null) await finishRemoval(join(root, name), leftover[1] as string, logger)
+    if (!isSessionId(name)) continue
+    try {
+      if (await removeIfDue(name, usedBeforeMs, options)) removed.push(name)
+    } catch (error) {
+      signal?.throwIfAborted()
+      logger.warn({ err: error, session_id: name }, 'a session past its retention could not be removed')
+    }
+  }
+  return removed
+}
+
+async function removeIfDue(id: string, usedBeforeMs: number, options: SweepSessionsOptions): Promise<boolean> {
+  const { root, explicit, clock, logger } = options
+  const dir = join(root, id)
+  // A look at the lock changes the directory's own time, so that one is taken before.
+  const changedAtMs = directoryTimeMs(dir)
+  const isDue = (): boolean => changedAtMs !== undefined && (lastUseMs(dir) ?? changedAtMs) < usedBeforeMs
+  if (!isDue() || !(await isUnguarded(id, options))) return false
+  if (!explicit && !(await holds(options.isCommitted, id, logger))) return false
+  const lock = await lockForRemoval(dir, clock)
+  if (lock === undefined) return false
+  try {
+    // Somebody may have used it between the first look and the lock.
+    if (!isDue()) return false
+    const idleDays = Math.floor((clock.now() - (lastUseMs(dir) ?? (changedAtMs as number))) / DAY_MS)
+    const doomed = join(root, `.removing-${id}-${randomBytes(8).toString('hex')}`)
+    renameSync(dir, doomed)
+    lock.relocate(doomed)
+    logger.info({ session_id: id, idle_days: idleDays, explicit }, 'removed a session past its retention')
+    await finishRemoval(doomed, id, logger)
+    return true
+  } finally {
+    lock.release()
+  }
+}
+
+/**
+ * Removes the journals, and nothing else, of sessions that were not used for `retainDays` days, under the same guards.
+ *
+ * @param options.retainDays 0 keeps everything
+ * @returns ids of the sessions whose journal was removed
+ * @see spec 10, Retention
+ */
+export async function sweepJournals(options: RetentionGuards & { retainDays: number }): Promise<string[]> {
+  const { root, retainDays, clock, logger, signal } = options
+  let lock: SessionLock | undefined
+  const letGo = (): void => {
+    lock?.release()
+    lock = undefined
+  }
+  try {
+    return await sweep(root, retainDays, {
+      clock,
+      logger,
+      ...(signal === undefined ? {} : { signal }),
+      mayRemove: async (id) => {
+        letGo()
+        if (!isSessionId(id) || !(await isUnguarded(id, options))) return false
+        // Held until the next one is asked about: nobody opens the session while its journal goes.
+        lock = await lockForRemoval(join(root, id), clock)
+        return lock !== undefined
+      },
+    })
+  } finally {
+    letGo()
+  }
+}
+
+async function isUnguarded(
+  id: string,
+  { root, currentId, lastSnapshotFailed, logger }: RetentionGuards,
+): Promise<boolean> {
+  if (id === currentId || readLockState(join(root, id)) === 'live') return false
+  try {
+    return !(await lastSnapshotFailed(id))
+  } catch (error) {
+    logger.debug({ err: error, session_id: id }, 'kept a session whose last snapshot is not known')
+    return false
+  }
+}
+
+async function holds(isCommitted: SweepSessionsOptions['isCommitted'], id: string, logger: Logger): Promise<boolean> {
+  try {
+    return await isCommitted(id)
+  } catch (error) {
+    logger.debug({ err: error, session_id: id }, 'kept a session that the store could not be asked about')
+    return false
+  }
+}
+
+/** Undefined when somebody else has it, or it is gone. */
+async function lockForRemoval(dir: string, clock: Clock): Promise<SessionLock | undefined> {
+  try {
+    // Quiet: that a session past its retention was once killed is no news.
+    return await acquireSessionLock(dir, { transport: 'retention', clock, logger: silentLogger })
+  } catch (error) {
+    if (error instanceof SessionLockedError || isNexusError(error, 'LOCKED') || isNexusError(error, 'NOT_FOUND')) {
+      return undefined
+    }
+    throw error
+  }
+}
+
+async function finishRemoval(doomed: string, id: string, logger: Logger): Promise<void> {
+  try {
+    await removeStagingDir(doomed)
+  } catch (error) {
+    logger.warn(
+      { err: error, session_id: id, path: doomed },
+      'a removed session left files behind; the next sweep tries again',
+    )
+  }
+}
+
+function directoryTimeMs(dir: string): number | undefined {
+  const stats = lstatSync(dir, { throwIfNoEntry: false })
+  return stats?.isDirectory() === true ? stats.mtimeMs : undefined
+}
+
+/** When a session was last used; undefined when it holds none of the files that every session has. */
+function lastUseMs(dir: string): number | undefined {
+  const times = SIGNS_OF_USE.map((path) => mtimeOf(join(dir, path))).filter((time) => time !== undefined)
+  return times.length === 0 ? undefined : Math.max(...times)
+}
+
+function mtimeOf(path: string): number | undefined {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })?.mtimeMs
+  } catch (error) {
+    if (systemCode(error) === 'ENOTDIR') return undefined
+    throw error
+  }
+}
+
+function namesIn(root: string): string[] {
+  try {
+    return readdirSync(root)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return []
+    throw fromSystemError(error, 'retention.sweep', root)
+  }
+}
