@@ -1,0 +1,29 @@
+import { describeBackendContract, type Plant } from '@nexus/objectstore-contract'
+import { describe, it } from 'vitest'
+import { createMemoryBackend, MemoryBackend, withoutCapabilities } from '../src/driver.ts'
+
+const plant: Plant = (backend, key, content) => {
+  if (!(backend instanceof MemoryBackend)) throw new TypeError('only a memory backend can be planted in')
+  backend.plant(key, content)
+}
+
+describeBackendContract(() => createMemoryBackend(), { describe, it, title: 'memory backend', plant })
+
+describeBackendContract(
+  async () => {
+    const backend = createMemoryBackend({ prefix: 'deploy+1/\u00e9' })
+    // Neighbours of the prefix that must never show.
+    for (const key of ['other', 'deploy+1/\u00e9x/a', 'deploy+1/e\u0301/a', 'deploy+1/\u00e9']) {
+      backend.objects.set(key, { bytes: Buffer.from('not ours'), modTime: new Date() })
+    }
+    return backend
+  },
+  { describe, it, title: 'memory backend below a prefix', plant },
+)
+
+describeBackendContract(() => withoutCapabilities(createMemoryBackend(), ['get', 'putIfAbsent', 'classify', 'close']), {
+  describe,
+  it,
+  title: 'memory backend without capabilities',
+  listProbeCount: 50,
+})
