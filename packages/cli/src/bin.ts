@@ -1,1 +1,6 @@
 #!/usr/bin/env node
+import process from 'node:process'
+import { main } from './main.ts'
+import { terminalOutput } from './output.ts'
+
+process.exitCode = await main(process.argv.slice(2), terminalOutput)

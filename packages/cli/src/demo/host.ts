@@ -1,0 +1,158 @@
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import process from 'node:process'
+import { pathToFileURL } from 'node:url'
+import { Engine, JournalReader, silentLogger } from '@nexus/engine'
+import { takeFingerprint, type Fingerprint } from './fingerprint.ts'
+import { createLibrarian, LIBRARIAN_ID, questionOf } from './librarian.ts'
+
+/** What one host of the demo is told to do; it arrives as the single argument of the child process, as JSON. */
+export interface HostOrder {
+  role: 'work' | 'resume'
+  sessionId: string
+  /** The host's own data root: sessions live in `<dataRoot>/sessions`. */
+  dataRoot: string
+  backend: { name: string; bucket: string; module: string }
+  seed: number
+  /** Turns to complete before the one that never ends (`work`). */
+  turns: number
+  /** Segment size that triggers a rotation, MiB. */
+  rotateSizeMb: number
+  /** The process kills itself with SIGKILL at the n-th visit of this failpoint. */
+  killAt?: { failpoint: string; visit: number }
+  /** A turn without end follows the completed ones, so that the parent can kill the process inside it. */
+  hangInLastTurn: boolean
+}
+
+/** What a host reports to the process that started it. */
+export type HostReport =
+  | { kind: 'booted'; bootMs: number }
+  | { kind: 'proposed'; turn: number; fingerprint: Fingerprint }
+  | { kind: 'committed'; turn: number; durationMs: number; bytesUploaded: number; objectsUploaded: number }
+  | { kind: 'mid-turn'; turn: number; unfinished: string[] }
+  | { kind: 'resumed'; turns: number; fingerprint: Fingerprint; evidence: ResumeEvidence; mixed: string[] }
+  | { kind: 'done' }
+
+/** What the resumed host found besides the fingerprint. */
+export interface ResumeEvidence {
+  integrity: string
+  /** The passage that answers the full-text query, or empty. */
+  answer: string
+  journalEvents: number
+  journalDamage: number
+  /** Process start to the first completed turn on the new host. */
+  firstTurnMs: number
+}
+
+/** What the demo asks the full-text index after the resume. */
+export const FULL_TEXT_QUERY = 'flush AND device'
+
+function report(message: HostReport): void {
+  process.send?.(message)
+}
+
+function configOf(order: HostOrder): Record<string, unknown> {
+  return {
+    core: {
+      sessions: { root: join(order.dataRoot, 'sessions'), retention: '0', resume_partial: false },
+      storage: { root: order.dataRoot },
+      object_store: { backend: order.backend.name, bucket: order.backend.bucket },
+    },
+    journal: { rotate_size_mb: order.rotateSizeMb },
+    plugins: { active: [LIBRARIAN_ID] },
+  }
+}
+
+function killSwitch(order: HostOrder): (name: string) => void {
+  let visits = 0
+  return (name) => {
+    if (name !== order.killAt?.failpoint) return
+    visits += 1
+    if (visits >= order.killAt.visit) process.kill(process.pid, 'SIGKILL')
+  }
+}
+
+async function openHost(order: HostOrder): Promise<{ engine: Engine; mixed: string[] }> {
+  const resolve = createRequire(join(process.cwd(), 'package.json')).resolve
+  await import(pathToFileURL(resolve(order.backend.module)).href)
+  const engine = await Engine.fromConfig(configOf(order), {
+    plugins: [createLibrarian(order.seed)],
+    logger: silentLogger,
+    recallSessionId: order.sessionId,
+    failpoint: killSwitch(order),
+  })
+  const mixed: string[] = []
+  engine.bus.subscribe('session.hydrate.mixed', ({ payload }) => {
+    mixed.push(...payload.paths)
+  })
+  const startedMs = performance.now()
+  await engine.boot()
+  report({ kind: 'booted', bootMs: performance.now() - startedMs })
+  return { engine, mixed }
+}
+
+/** Reports the state at each boundary before it is committed and again when it is: a kill may fall between the two. */
+function reportBoundaries(engine: Engine): void {
+  let turn = 0
+  engine.bus.subscribe('agent.turn.end', async (event) => {
+    turn = Number(event.payload.turn_id.slice('turn-'.length))
+    report({ kind: 'proposed', turn, fingerprint: await takeFingerprint(engine) })
+  })
+  engine.bus.subscribe('session.snapshot.result', ({ payload }) => {
+    if (!payload.ok || payload.trigger !== 'turn') return
+    const { duration_ms: durationMs, bytes_uploaded: bytesUploaded, objects_uploaded: objectsUploaded } = payload
+    report({ kind: 'committed', turn, durationMs, bytesUploaded, objectsUploaded })
+  })
+}
+
+async function work(order: HostOrder): Promise<void> {
+  const { engine } = await openHost(order)
+  reportBoundaries(engine)
+  const { turns: done } = await takeFingerprint(engine)
+  for (let turn = done + 1; turn <= order.turns; turn += 1) await engine.submitInput(questionOf(turn))
+  if (!order.hangInLastTurn) {
+    await engine.stop()
+    report({ kind: 'done' })
+    return
+  }
+  engine.bus.subscribe('tool.result', async () => {
+    await engine.session.writeFile('files/unfinished.md', 'Written after the last boundary.\n')
+    report({ kind: 'mid-turn', turn: order.turns + 1, unfinished: ['unfinished.md'] })
+    await new Promise(() => {
+      setInterval(() => undefined, 60_000)
+    })
+  })
+  await engine.submitInput(questionOf(order.turns + 1))
+}
+
+async function countJournal(dir: string): Promise<{ events: number; damage: number }> {
+  const reader = await JournalReader.open(dir)
+  let events = 0
+  for await (const _ of reader) events += 1
+  return { events, damage: reader.damage.length }
+}
+
+async function resume(order: HostOrder): Promise<void> {
+  const { engine, mixed } = await openHost(order)
+  const fingerprint = await takeFingerprint(engine)
+  const { db } = engine.storage.open('session', LIBRARIAN_ID)
+  const answer = db.prepare<[string], string>('SELECT title FROM passages WHERE passages MATCH ? ORDER BY rank').pluck()
+  const integrity = db.pragma('integrity_check', { simple: true }) as string
+  const journal = await countJournal(join(engine.session.dir, 'journal'))
+  const found = answer.get(FULL_TEXT_QUERY) ?? ''
+  await engine.submitInput(questionOf(fingerprint.turns + 1))
+  const evidence: ResumeEvidence = {
+    integrity,
+    answer: found,
+    journalEvents: journal.events,
+    journalDamage: journal.damage,
+    firstTurnMs: performance.now(),
+  }
+  report({ kind: 'resumed', turns: fingerprint.turns, fingerprint, evidence, mixed })
+  await engine.stop()
+  report({ kind: 'done' })
+}
+
+const order = JSON.parse(process.argv[2] ?? '{}') as HostOrder
+await (order.role === 'work' ? work(order) : resume(order))
+process.disconnect?.()

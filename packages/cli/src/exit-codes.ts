@@ -1,0 +1,10 @@
+/** What the process ends with. */
+export const EXIT = {
+  ok: 0,
+  /** It ran and the answer is bad: something differs, a check failed. */
+  failed: 1,
+  /** The command line or the configuration is wrong; nothing was touched. */
+  usage: 2,
+} as const
+
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
