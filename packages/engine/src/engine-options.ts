@@ -1,0 +1,47 @@
+import type { Backend } from '@nexus/objectstore'
+import type { Clock } from './clock.ts'
+import type { Failpoint } from './failpoint.ts'
+import type { Logger } from './logger.ts'
+import type { Plugin } from './plugins/plugin.ts'
+
+/** What an embedder may bring besides the configuration. */
+export interface EngineOptions {
+  /** Every plugin this program knows; `plugins.active` of the configuration picks from them. Default: all are active. */
+  plugins?: readonly Plugin[]
+  /** A backend to use as it is, without the registry. `core.object_store` then only sets policy. */
+  backend?: Backend
+  /** Default: pino on standard error, at `core.log_level`. */
+  logger?: Logger
+  clock?: Clock
+  /** Numbers in [0, 1); for jitter and names, never for secrets. */
+  random?: () => number
+  /** Recorded in the session's metadata. */
+  profile?: string
+  /** Recorded in the session's metadata. */
+  labels?: Readonly<Record<string, string>>
+  /** What this process serves, e.g. `cli` or `http`; recorded in the lock. Default `embedded`. */
+  transport?: string
+  /** Parents of nested emits survive an `await` also without `event.emit`, at a price for every async call. */
+  asyncContext?: boolean
+  /** Whether a resumed session runs under its own stored configuration. Default true. */
+  useConfigSnapshot?: boolean
+  /** The session to resume. One that nobody has seen becomes a new, empty session of that id. */
+  recallSessionId?: string
+  failpoint?: Failpoint
+}
+
+/** {@link EngineOptions} with every default filled in. */
+export interface ResolvedOptions {
+  readonly plugins: readonly Plugin[]
+  readonly backend: Backend | undefined
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly random: () => number
+  readonly profile: string | undefined
+  readonly labels: Readonly<Record<string, string>>
+  readonly transport: string
+  readonly useConfigSnapshot: boolean
+  /** Unique to this run; in manifests, owner markers and plugin contexts. */
+  readonly instanceId: string
+  readonly failpoint: Failpoint
+}

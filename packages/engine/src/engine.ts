@@ -1,0 +1,269 @@
+import { randomUUID } from 'node:crypto'
+import { isNexusError, NexusError } from '@nexus/errors'
+import type { JournalWriter } from '@nexus/journal'
+import type { StorageManager } from '@nexus/storage'
+import { EventBus } from './bus/event-bus.ts'
+import { systemClock } from './clock.ts'
+import type { ConfigInput } from './config/engine-config.ts'
+import { configFromObject, loadConfigFile, parseConfig, type LoadedConfig } from './config/load.ts'
+import type { SnapshotResult } from './durability/snapshot.ts'
+import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
+import { noFailpoint } from './failpoint.ts'
+import { bootSession } from './lifecycle/boot.ts'
+import { refirePartialTurn } from './lifecycle/partial-turn.ts'
+import { startRetention } from './lifecycle/retention.ts'
+import type { RunningSession } from './lifecycle/running-session.ts'
+import { shutdownSession } from './lifecycle/shutdown.ts'
+import { untilTerminated } from './lifecycle/signals.ts'
+import { createPinoLogger } from './pino-logger.ts'
+import { generateSessionId, validateSessionId } from './session/session-id.ts'
+import type { SessionWorkspace } from './session/workspace.ts'
+import { engineStatus, type EngineStatus, type Phase } from './status.ts'
+
+/** The answer to an input. */
+export interface InputOutcome {
+  accepted: boolean
+  /** Why not. */
+  reason?: string
+}
+
+/**
+ * One run of one session: boot it, give it inputs, commit, stop or abandon it.
+ *
+ * @see spec 10, Using the engine
+ */
+export class Engine {
+  /** The session's id, known before the boot. */
+  readonly sessionId: string
+  /** Subscribe before `boot()` to miss nothing; events begin when the journal runs. */
+  readonly bus: EventBus
+  readonly #resume: boolean
+  readonly #loaded: LoadedConfig
+  readonly #options: ResolvedOptions
+  #phase: Phase = 'new'
+  #session: RunningSession | undefined
+  #booting: Promise<void> | undefined
+  #stopping: Promise<void> | undefined
+  #abandoning: Promise<void> | undefined
+
+  private constructor(loaded: LoadedConfig, given: EngineOptions, options: ResolvedOptions) {
+    const { recallSessionId } = given
+    const { idFormat } = loaded.config.core.sessions
+    this.#resume = recallSessionId !== undefined
+    this.sessionId = this.#resume
+      ? validateSessionId(recallSessionId)
+      : generateSessionId(idFormat, { clock: options.clock })
+    this.#loaded = loaded
+    this.#options = options
+    this.bus = new EventBus({
+      sessionId: this.sessionId,
+      agentId: loaded.config.core.agentId,
+      clock: options.clock,
+      logger: options.logger,
+      asyncContext: given.asyncContext ?? false,
+    })
+  }
+
+  /** Reads the configuration from a YAML file. Rejects as {@link Engine.fromYaml}, and when the file can't be read. */
+  static async fromFile(path: string, options: EngineOptions = {}): Promise<Engine> {
+    return await Engine.#create(await loadConfigFile(path, { backendGiven: options.backend !== undefined }), options)
+  }
+
+  /** Reads the configuration from YAML. Rejects with `INVALID_ARGUMENT`, every problem of it in one message. */
+  static async fromYaml(text: string | Uint8Array, options: EngineOptions = {}): Promise<Engine> {
+    return await Engine.#create(await parseConfig(text, { backendGiven: options.backend !== undefined }), options)
+  }
+
+  /** Takes the configuration as an object with the keys of the YAML file. Rejects as {@link Engine.fromYaml}. */
+  static async fromConfig(config: ConfigInput = {}, options: EngineOptions = {}): Promise<Engine> {
+    return await Engine.#create(
+      await configFromObject(config, { backendGiven: options.backend !== undefined }),
+      options,
+    )
+  }
+
+  static async #create(loaded: LoadedConfig, options: EngineOptions): Promise<Engine> {
+    return new Engine(loaded, options, {
+      plugins: options.plugins ?? [],
+      backend: options.backend,
+      logger: options.logger ?? (await createPinoLogger(loaded.config.core.logLevel)),
+      clock: options.clock ?? systemClock,
+      random: options.random ?? Math.random,
+      profile: options.profile,
+      labels: options.labels ?? {},
+      transport: options.transport ?? 'embedded',
+      instanceId: randomUUID(),
+      useConfigSnapshot: options.useConfigSnapshot ?? true,
+      failpoint: options.failpoint ?? noFailpoint,
+    })
+  }
+
+  /** The session's files. */
+  get session(): SessionWorkspace {
+    return this.#running.workspace
+  }
+
+  get storage(): StorageManager {
+    return this.#running.storage
+  }
+
+  get journal(): JournalWriter {
+    return this.#running.journal
+  }
+
+  /**
+   * Creates the session, or resumes the one of `recallSessionId`. When it rejects, everything it took is released and the
+   * engine can't be used again.
+   *
+   * @throws SessionLockedError (`LOCKED`) when another process has it open, StaleLocalTreeError, `CORRUPT` for a damaged
+   *   commit, the store's error when it can't be asked and there is no local copy
+   */
+  async boot(): Promise<void> {
+    if (this.#phase !== 'new') {
+      throw new NexusError('PRECONDITION', `this engine is ${this.#phase}; make a new one for another run`, {
+        op: 'engine.boot',
+        key: this.sessionId,
+      })
+    }
+    this.#phase = 'booting'
+    this.#booting = this.#boot()
+    await this.#booting
+  }
+
+  async #boot(): Promise<void> {
+    try {
+      this.#session = await bootSession({
+        sessionId: this.sessionId,
+        resume: this.#resume,
+        loaded: this.#loaded,
+        options: this.#options,
+        bus: this.bus,
+        onLockLost: () => void this.abandon(),
+      })
+    } catch (error) {
+      this.#phase = 'failed'
+      this.bus.close()
+      throw error
+    }
+    this.#phase = 'running'
+    startRetention(this.#session, this.#options)
+    const { openTurn, loaded } = this.#session
+    if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.resumePartial) {
+      void refirePartialTurn(openTurn, this.bus, this.#options.logger)
+    }
+  }
+
+  /**
+   * Boots where that hasn't happened, serves until SIGINT or SIGTERM, and stops within `engine.shutdown.drain_timeout`.
+   * A second signal exits at once.
+   */
+  async run(): Promise<void> {
+    if (this.#phase === 'new') await this.boot()
+    const signal = await untilTerminated()
+    await this.stop(signal)
+  }
+
+  /**
+   * Offers an input: first to the gates (`before:io.input`), then to the agent (`io.input`). Resolves when its handlers
+   * have finished.
+   */
+  async submitInput(content: string, files: readonly unknown[] = []): Promise<InputOutcome> {
+    const { id } = this.#running
+    const payload = { content, session_id: id, ...(files.length === 0 ? {} : { files }) }
+    const { vetoed, reason } = await this.bus.emitVetoable('before:io.input', payload)
+    if (vetoed) return { accepted: false, ...(reason === undefined ? {} : { reason }) }
+    await this.bus.emit('io.input', payload)
+    return { accepted: true }
+  }
+
+  /**
+   * Stores the session as it is now. Resolves when that is durable, rejects when it isn't, under both failure policies;
+   * `UNSUPPORTED` without an object store.
+   */
+  async commit(reason?: string): Promise<SnapshotResult> {
+    const { durability, id } = this.#running
+    if (durability === undefined) {
+      throw new NexusError(
+        'UNSUPPORTED',
+        `session ${id} has no object store to commit to: name one in core.object_store`,
+        {
+          op: 'engine.commit',
+          key: id,
+        },
+      )
+    }
+    return await durability.snapshot('request', reason === undefined ? {} : { reason })
+  }
+
+  /** What the run is doing and how its durability stands. Never throws, in any phase. */
+  status(): EngineStatus {
+    return engineStatus(this.sessionId, this.#phase, this.#session, this.bus)
+  }
+
+  /**
+   * Ends the session: final snapshot, everything released. Calling it again gives the same result; after `abandon()` it
+   * only gives back what is local, and it is safe on an engine that never booted.
+   *
+   * @throws under `strict`, when the last snapshot or flush failed
+   */
+  stop(reason = 'stop'): Promise<void> {
+    this.#stopping ??= this.#stop(reason)
+    return this.#stopping
+  }
+
+  async #stop(reason: string): Promise<void> {
+    await this.#settleBoot()
+    await this.#abandoning
+    const session = this.#session
+    const clean = this.#phase !== 'abandoned'
+    this.#phase = 'stopped'
+    if (session === undefined) {
+      this.bus.close()
+      return
+    }
+    await shutdownSession({ session, bus: this.bus, options: this.#options, reason, clean })
+  }
+
+  /**
+   * Drops the session as a killed process would: workers and timers end, nothing more is written, here or remotely, and
+   * the owner marker stays. Idempotent; safe in any phase.
+   */
+  abandon(): Promise<void> {
+    this.#abandoning ??= this.#abandon()
+    return this.#abandoning
+  }
+
+  async #abandon(): Promise<void> {
+    await this.#settleBoot()
+    const session = this.#session
+    if (session === undefined || this.#stopping !== undefined) return
+    this.#phase = 'abandoned'
+    session.ticks.stop()
+    session.background.abort()
+    await session.durability?.abandon()
+  }
+
+  /** Waits for a boot under way; its failure is the caller's of `boot()`. */
+  async #settleBoot(): Promise<void> {
+    try {
+      await this.#booting
+    } catch (error) {
+      if (!isNexusError(error))
+        this.#options.logger.debug({ err: error }, 'the boot failed before the end was asked for')
+    }
+  }
+
+  get #running(): RunningSession {
+    if (this.#session === undefined || this.#phase !== 'running') {
+      throw new NexusError(
+        'PRECONDITION',
+        `the session is ${this.#phase}, not running: boot() comes first, stop() last`,
+        {
+          op: 'engine',
+          key: this.sessionId,
+        },
+      )
+    }
+    return this.#session
+  }
+}

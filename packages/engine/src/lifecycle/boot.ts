@@ -1,0 +1,262 @@
+import { join } from 'node:path'
+import { JournalWriter, readOpenTurn } from '@nexus/journal'
+import { openStorageManager, type StorageManager } from '@nexus/storage'
+import type { EventBus } from '../bus/event-bus.ts'
+import type { EngineConfig } from '../config/engine-config.ts'
+import type { LoadedConfig } from '../config/load.ts'
+import { sweepStaging } from '../durability/staging.ts'
+import type { SessionDurability } from '../durability/session-durability.ts'
+import type { ResolvedOptions } from '../engine-options.ts'
+import { JournalRecorder, subscribeJournalGate } from '../event-recorder.ts'
+import { PluginHost } from '../plugins/plugin-host.ts'
+import { atomicWriteFile } from '../session/atomic-write.ts'
+import { subscribeMeta } from '../session/meta-events.ts'
+import { ENGINE_VERSION } from '../version.ts'
+import { readLockState, type SessionLockOptions } from '../session/session-lock.ts'
+import { subscribeTiming } from '../session/timing.ts'
+import { openWorkspace, type SessionWorkspace } from '../session/workspace.ts'
+import { openDurability } from './open-durability.ts'
+import { pluginDirectories } from './plugin-directories.ts'
+import { placeTree, type PlacedTree } from './place-tree.ts'
+import { CONFIG_SNAPSHOT_PATH, configOfTree } from './resume-config.ts'
+import type { RunningSession } from './running-session.ts'
+import { Teardown } from './teardown.ts'
+import { Ticks } from './ticks.ts'
+
+/** What the engine knows when it boots. */
+export interface BootRequest {
+  sessionId: string
+  /** An existing session is asked for. */
+  resume: boolean
+  loaded: LoadedConfig
+  options: ResolvedOptions
+  bus: EventBus
+  /** Called when another process took our lock because this one stood still for too long. */
+  onLockLost: () => void
+}
+
+/**
+ * Brings a session up: store, shared roots, tree and lock, owner marker, configuration, journal, plugins, in this order.
+ * Events begin when the journal runs. A boot that fails gives back everything it took.
+ *
+ * @see spec 10, Lifecycle; spec 60
+ */
+export async function bootSession(request: BootRequest): Promise<RunningSession> {
+  const teardown = new Teardown(request.options.logger)
+  try {
+    const session = await boot(request, teardown)
+    teardown.release()
+    return session
+  } catch (error) {
+    await teardown.unwind()
+    throw error
+  }
+}
+
+async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSession> {
+  const { sessionId, options, bus } = request
+  const given = request.loaded.config
+  const opened = await openDurability(sessionId, given, options)
+  const durability = opened?.durability
+  if (durability !== undefined) teardown.defer('object store', () => durability.finish({ clean: false }))
+  await durability?.shared.hydrate()
+
+  await sweepAbandonedStaging(given.core.sessions.root, options)
+  const tree = await placeTree({
+    sessionId,
+    durability,
+    sessionsRoot: given.core.sessions.root,
+    resume: request.resume,
+    profile: profileOf(request),
+    fsync: given.journal.fsync !== 'none',
+    lock: lockOptions(request),
+    onLock: (lock) => teardown.defer('session lock', () => lock.release()),
+  })
+  await durability?.claimOwner()
+
+  const loaded = await configInForce(request, tree)
+  const { config } = loaded
+  const workspace = await openWorkspace({
+    id: sessionId,
+    dir: tree.dir,
+    fsync: config.journal.fsync === 'none' ? 'none' : 'turn-boundary',
+    profile: profileOf(request),
+    logger: options.logger,
+    clock: options.clock,
+    failpoint: options.failpoint,
+    ...(durability === undefined ? {} : { blobHooks: durability.blobHooks }),
+  })
+  await atomicWriteFile(join(tree.dir, CONFIG_SNAPSHOT_PATH), loaded.text)
+  const storage = openStorage(config, workspace, durability, options)
+  teardown.defer('storage', () => storage.dispose())
+  const openTurn = tree.resumed ? await readOpenTurn(join(tree.dir, 'journal')) : undefined
+  const journal = await openJournal(config, workspace, durability, options)
+  teardown.defer('journal', () => journal.close())
+
+  bus.setRecorder(new JournalRecorder(journal, config.journal))
+  teardown.defer('event bus', () => bus.setRecorder(undefined))
+  const background = new AbortController()
+  teardown.defer('background work', () => background.abort())
+  subscribeEngine({ bus, journal, workspace, background: background.signal, options })
+  if (durability !== undefined) {
+    durability.attach({ bus, journal, storage })
+    // Its hook alone: a session without a store has none, and its turns take no other path.
+    bus.setAfterDispatch(['agent.turn.end', 'session.snapshot.request'], (event) => durability.onBoundary(event))
+    teardown.defer('snapshot hook', () =>
+      bus.setAfterDispatch(['agent.turn.end', 'session.snapshot.request'], undefined),
+    )
+  }
+
+  const plugins = new PluginHost({
+    plugins: options.plugins,
+    loaded,
+    bus,
+    logger: options.logger,
+    clock: options.clock,
+    instanceId: options.instanceId,
+    engineInfo: {
+      version: ENGINE_VERSION,
+      sessionId,
+      agentId: config.core.agentId,
+      profile: options.profile ?? loaded.profile,
+    },
+    session: workspace,
+    journal,
+    storage: (scope, pluginId) => storage.open(scope, pluginId),
+    directories: pluginDirectories(config, workspace),
+  })
+  teardown.defer('plugins', () => plugins.shutdown({ timeoutMs: config.engine.shutdown.drainTimeoutMs }))
+  await announceBoot(request, loaded, workspace, plugins, durability)
+  const ticks = new Ticks(bus, options.clock, config.core.tickIntervalMs)
+  ticks.start()
+  return {
+    ...tree,
+    id: sessionId,
+    loaded,
+    workspace,
+    storage,
+    journal,
+    openTurn,
+    plugins,
+    durability,
+    store: opened?.store,
+    ticks,
+    background,
+  }
+}
+
+function profileOf({ loaded, options }: BootRequest): {
+  profile: string
+  plugins: string[]
+  labels: Readonly<Record<string, string>>
+} {
+  return {
+    profile: options.profile ?? loaded.profile,
+    plugins: [...loaded.config.plugins.active],
+    labels: options.labels,
+  }
+}
+
+function lockOptions({ options, onLockLost }: BootRequest): SessionLockOptions {
+  const { transport, clock, logger } = options
+  return { transport, clock, logger, onLost: onLockLost }
+}
+
+async function configInForce({ loaded, options }: BootRequest, tree: PlacedTree): Promise<LoadedConfig> {
+  return tree.resumed && options.useConfigSnapshot ? await configOfTree(tree.dir, loaded) : loaded
+}
+
+function openStorage(
+  config: EngineConfig,
+  workspace: SessionWorkspace,
+  durability: SessionDurability | undefined,
+  { logger }: ResolvedOptions,
+): StorageManager {
+  const { root, busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen } = config.core.storage
+  return openStorageManager({
+    sessionDir: workspace.dir,
+    storageRoot: root,
+    busyTimeoutMs,
+    cacheSizeKb,
+    poolMaxIdle,
+    poolMaxOpen,
+    logger,
+    ...(config.core.agentId === '' ? {} : { agentId: config.core.agentId }),
+    ...(durability === undefined
+      ? {}
+      : { beforeOpen: (scope, pluginId, path) => durability.shared.guard(scope, pluginId, path) }),
+  })
+}
+
+async function openJournal(
+  config: EngineConfig,
+  workspace: SessionWorkspace,
+  durability: SessionDurability | undefined,
+  { logger, clock, failpoint }: ResolvedOptions,
+): Promise<JournalWriter> {
+  const committedSegment = durability?.committedSegment
+  return await JournalWriter.open(join(workspace.dir, 'journal'), {
+    fsync: config.journal.fsync,
+    rotateBytes: config.journal.rotateBytes,
+    sessionId: workspace.id,
+    logger,
+    clock,
+    // The journal works synchronously, so it can't wait for a failpoint.
+    failpoint: (name) => void failpoint(name),
+    ...(committedSegment === undefined ? {} : { committedSegment }),
+  })
+}
+
+/** A staging directory gets its lock within milliseconds of being made; one this young is given the benefit of the doubt. */
+const YOUNG_STAGING_MS = 10_000
+
+/** Removes what killed processes left. It is housekeeping: a failure is logged and the boot goes on. */
+async function sweepAbandonedStaging(sessionsRoot: string, { clock, logger }: ResolvedOptions): Promise<void> {
+  try {
+    await sweepStaging(sessionsRoot, ({ path, kind, sessionId, changedAtMs }) => {
+      if (clock.now() - changedAtMs < YOUNG_STAGING_MS) return true
+      return readLockState(kind === 'hydrating' ? path : join(sessionsRoot, sessionId), { clock }) === 'live'
+    })
+  } catch (error) {
+    logger.warn({ err: error }, 'what an earlier process left beside the sessions could not be removed')
+  }
+}
+
+interface EngineSubscriptions {
+  bus: EventBus
+  journal: JournalWriter
+  workspace: SessionWorkspace
+  background: AbortSignal
+  options: ResolvedOptions
+}
+
+/** What the engine itself listens to, taken away again when `background` fires. */
+function subscribeEngine({ bus, journal, workspace, background, options }: EngineSubscriptions): void {
+  const unsubscribe = [
+    subscribeJournalGate(bus, journal),
+    subscribeMeta(bus, workspace),
+    subscribeTiming(bus, workspace, options.clock),
+  ]
+  background.addEventListener('abort', () => unsubscribe.forEach((each) => each()), { once: true })
+}
+
+/** The journal runs from here on: first what boot did silently, then the plugins, then what boot found out. */
+async function announceBoot(
+  { bus, options }: BootRequest,
+  loaded: LoadedConfig,
+  workspace: SessionWorkspace,
+  plugins: PluginHost,
+  durability: SessionDurability | undefined,
+): Promise<void> {
+  workspace.attachBus(bus)
+  await plugins.init()
+  await bus.emit('core.boot', {
+    profile: options.profile ?? loaded.profile,
+    ...(loaded.path === undefined ? {} : { config_path: loaded.path }),
+  })
+  await workspace.saveMeta(workspace.meta())
+  await durability?.raiseDeferred()
+  await plugins.ready()
+  for (const warning of bus.sharedVetoPriorities()) options.logger.warn({}, warning)
+  await bus.emit('core.ready', {})
+}

@@ -1,0 +1,72 @@
+import { hostname } from 'node:os'
+import process from 'node:process'
+import { ObjectStore, openObjectStore } from '@nexus/objectstore'
+import type { EngineConfig, ObjectStoreSettings } from '../config/engine-config.ts'
+import { openSessionDurability, type SessionDurability } from '../durability/session-durability.ts'
+import type { ResolvedOptions } from '../engine-options.ts'
+import { systemProcesses } from '../session/process-identity.ts'
+
+/** What is in force for a backend that the embedder hands over himself, without a `core.object_store` block. */
+const HANDED_OVER: ObjectStoreSettings = {
+  backend: '',
+  bucket: '',
+  prefix: '',
+  region: '',
+  endpoint: '',
+  credentialsFile: '',
+  failurePolicy: 'degrade',
+  options: {},
+  staleLocal: 'set-aside',
+  onLost: 'stop',
+  onMixed: 'warn',
+  layout: 'mirror',
+  ownership: 'detect',
+}
+
+/** The store of a run, and what keeps the session in it. */
+export interface OpenedStore {
+  store: ObjectStore
+  durability: SessionDurability
+}
+
+/**
+ * Opens the backend, once per run, and what keeps the session in it; undefined when none is named.
+ *
+ * @throws whatever the driver says about its configuration
+ */
+export async function openDurability(
+  sessionId: string,
+  config: EngineConfig,
+  options: ResolvedOptions,
+): Promise<OpenedStore | undefined> {
+  const { backend, logger, clock } = options
+  if (backend === undefined && config.core.objectStore === undefined) return undefined
+  const settings = config.core.objectStore ?? HANDED_OVER
+  const name = settings.backend || 'embedded'
+  const store =
+    backend === undefined
+      ? await openObjectStore(settings, { logger, clock })
+      : new ObjectStore(backend, { name, clock })
+  const durability = openSessionDurability({
+    store,
+    backendName: name,
+    sessionId,
+    sessionsRoot: config.core.sessions.root,
+    storeId: [name, settings.endpoint, settings.bucket, settings.prefix].join(' '),
+    storageRoot: config.core.storage.root,
+    agentId: config.core.agentId || undefined,
+    policy: settings.failurePolicy,
+    staleLocal: settings.staleLocal,
+    onLost: settings.onLost,
+    onMixed: settings.onMixed,
+    instanceId: options.instanceId,
+    host: hostname(),
+    pid: process.pid,
+    bootId: systemProcesses.self().bootId,
+    clock,
+    random: options.random,
+    logger,
+    failpoint: options.failpoint,
+  })
+  return { store, durability }
+}

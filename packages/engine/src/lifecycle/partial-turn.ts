@@ -1,0 +1,24 @@
+import type { OpenTurn } from '@nexus/journal'
+import type { EventBus } from '../bus/event-bus.ts'
+import type { EventMap } from '../bus/event-map.ts'
+import type { Logger } from '../logger.ts'
+
+/**
+ * Gives the input of a turn that a killed run left open to the agent once more, through the gates as any input. Not
+ * awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never
+ * rejects: a stop in between closes the bus, and the next resume finds the turn open again.
+ *
+ * @see spec 20, Reader and tools
+ */
+export async function refirePartialTurn({ partialInput }: OpenTurn, bus: EventBus, logger: Logger): Promise<void> {
+  if (partialInput === undefined) return
+  const payload = partialInput.payload as EventMap['io.input']
+  logger.info({ seq: partialInput.seq }, 'the last run ended within a turn: its input is given to the agent again')
+  try {
+    const { vetoed, reason } = await bus.emitVetoable('before:io.input', payload)
+    if (vetoed) logger.warn({ seq: partialInput.seq, reason }, 'the input of the unfinished turn was refused')
+    else await bus.emit('io.input', payload)
+  } catch (error) {
+    logger.warn({ err: error, seq: partialInput.seq }, 'the unfinished turn was not taken up again')
+  }
+}

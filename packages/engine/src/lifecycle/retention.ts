@@ -1,0 +1,82 @@
+import type { ObjectStore } from '@nexus/objectstore'
+import type { Clock, TimerHandle } from '../clock.ts'
+import { isOurCommit, readMachineRecord, removeMachineRecord } from '../durability/machine-record.ts'
+import { readCommittedManifest } from '../durability/manifest-store.ts'
+import type { ResolvedOptions } from '../engine-options.ts'
+import { sweepJournals, sweepSessions } from '../session/retention.ts'
+import type { RunningSession } from './running-session.ts'
+
+const DAY_MS = 24 * 60 * 60 * 1000
+
+/**
+ * Whether the store's newest commit of a session is the one that the local tree holds, whole: only then is the tree a cache.
+ */
+async function isCommitted(
+  sessionsRoot: string,
+  store: ObjectStore | undefined,
+  sessionId: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const record = readMachineRecord(sessionsRoot, sessionId)
+  if (store === undefined || record?.stored !== true) return false
+  const manifest = await readCommittedManifest(store, sessionId, { signal, scratchDir: sessionsRoot })
+  return manifest !== undefined && isOurCommit(record, manifest)
+}
+
+/** A run that left a record and no word that all is stored: its local tree is the only whole copy. */
+function lastSnapshotFailed(sessionsRoot: string, sessionId: string): boolean {
+  const record = readMachineRecord(sessionsRoot, sessionId)
+  return record !== undefined && !record.stored
+}
+
+async function sweepOnce({ id, loaded, store, background }: RunningSession, options: ResolvedOptions): Promise<void> {
+  const { sessions } = loaded.config.core
+  const { clock, logger } = options
+  const guards = {
+    root: sessions.root,
+    currentId: id,
+    lastSnapshotFailed: (sessionId: string) => lastSnapshotFailed(sessions.root, sessionId),
+    clock,
+    logger,
+    signal: background.signal,
+  }
+  const removed = await sweepSessions({
+    ...guards,
+    retentionMs: sessions.retentionMs,
+    explicit: sessions.retentionExplicit,
+    isCommitted: (sessionId) => isCommitted(sessions.root, store, sessionId, background.signal),
+  })
+  for (const sessionId of removed) await removeMachineRecord(sessions.root, sessionId)
+  await sweepJournals({ ...guards, retainDays: loaded.config.journal.retainDays })
+}
+
+/**
+ * Removes what is past its retention: now, in the background, and once a day for as long as the run goes on. Never holds
+ * the process, never fails the run.
+ *
+ * @see spec 10, Retention
+ */
+export function startRetention(session: RunningSession, options: ResolvedOptions): void {
+  const { clock, logger } = options
+  const { signal } = session.background
+  let timer: TimerHandle | undefined
+  signal.addEventListener('abort', () => timer !== undefined && clock.clearTimeout(timer), { once: true })
+  const sweep = async (): Promise<void> => {
+    try {
+      await sweepOnce(session, options)
+    } catch (error) {
+      if (!signal.aborted) logger.warn({ err: error }, 'old sessions could not be swept; trying again in a day')
+    }
+    if (!signal.aborted) schedule(() => void sweep())
+  }
+  const schedule = (run: () => void): void => {
+    timer = scheduleDaily(clock, run)
+  }
+  void sweep()
+}
+
+function scheduleDaily(clock: Clock, run: () => void): TimerHandle {
+  const timer = clock.setTimeout(run, DAY_MS)
+  timer.unref()
+  return timer
+}

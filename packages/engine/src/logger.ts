@@ -1,0 +1,16 @@
+/** Writes one structured log line: fields first, then the message, as pino does. */
+export type LogLine = (fields: Record<string, unknown>, message: string) => void
+
+/** What the engine logs to; a pino logger fits as it is. */
+export interface Logger {
+  trace: LogLine
+  debug: LogLine
+  info: LogLine
+  warn: LogLine
+  error: LogLine
+}
+
+const silent: LogLine = () => undefined
+
+/** Drops every line. */
+export const silentLogger: Logger = { trace: silent, debug: silent, info: silent, warn: silent, error: silent }

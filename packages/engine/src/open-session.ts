@@ -1,0 +1,86 @@
+import { join, resolve } from 'node:path'
+import type { BlobStore } from '@nexus/blobs'
+import type { Backend } from '@nexus/objectstore'
+import type { Storage } from '@nexus/storage'
+import type { EventBus } from './bus/event-bus.ts'
+import type { ConfigInput } from './config/engine-config.ts'
+import type { SnapshotResult } from './durability/snapshot.ts'
+import { Engine } from './engine.ts'
+import type { EngineOptions } from './engine-options.ts'
+import type { SessionWorkspace } from './session/workspace.ts'
+
+/** The `core.object_store` block, as in YAML. */
+export type StoreInput = NonNullable<NonNullable<ConfigInput['core']>['object_store']>
+
+/** How {@link openSession} opens. */
+export interface OpenSessionOptions {
+  /** The session to go on with, or to begin under this id. Default: a new one with a generated id. */
+  id?: string
+  /** The data root: sessions live in `<root>/sessions`. Default: `~/.nexus`. */
+  root?: string
+  /** Where to commit to: an `object_store` block, or a backend as it is. Default: nowhere, the session is local. */
+  store?: StoreInput | Backend
+  logger?: EngineOptions['logger']
+}
+
+/** A session for people without plugins. */
+export interface Session {
+  readonly id: string
+  readonly dir: string
+  readonly workspace: SessionWorkspace
+  readonly bus: EventBus
+  readonly blobs: BlobStore
+  /** The session's own database of a name; see `StorageManager.open`. */
+  storage(name?: string): Storage
+  /** Resolves when everything written so far is durable in the store; see `Engine.commit`. */
+  commit(reason?: string): Promise<SnapshotResult>
+  /** Ends the session with a last commit. */
+  close(): Promise<void>
+  /** Drops it as a killed process would: nothing more is written. */
+  abandon(): Promise<void>
+}
+
+/** The database that a session has when it asks for none by name. */
+export const DEFAULT_STORAGE_NAME = 'main'
+
+function isBackend(store: StoreInput | Backend): store is Backend {
+  return typeof (store as Partial<Backend>).hydrate === 'function'
+}
+
+/**
+ * Opens a session without writing a configuration: a directory to work in that `commit()` makes durable. Rejects as
+ * `Engine.boot`.
+ *
+ * @see spec 10, Using the engine
+ */
+export async function openSession(options: OpenSessionOptions = {}): Promise<Session> {
+  const { id, root, store, logger } = options
+  const backend = store !== undefined && isBackend(store) ? store : undefined
+  const config: ConfigInput = {
+    core: {
+      ...(root === undefined
+        ? {}
+        : { sessions: { root: join(resolve(root), 'sessions') }, storage: { root: resolve(root) } }),
+      ...(store === undefined || isBackend(store) ? {} : { object_store: store }),
+      ...(logger === undefined ? { log_level: 'warn' } : {}),
+    },
+  }
+  const engine = await Engine.fromConfig(config, {
+    ...(id === undefined ? {} : { recallSessionId: id }),
+    ...(backend === undefined ? {} : { backend }),
+    ...(logger === undefined ? {} : { logger }),
+  })
+  await engine.boot()
+  const { session: workspace, storage } = engine
+  return {
+    id: engine.sessionId,
+    dir: workspace.dir,
+    workspace,
+    bus: engine.bus,
+    blobs: await workspace.blobStore(),
+    storage: (name = DEFAULT_STORAGE_NAME) => storage.open('session', name),
+    commit: (reason) => engine.commit(reason),
+    close: () => engine.stop('close'),
+    abandon: () => engine.abandon(),
+  }
+}

@@ -1,0 +1,44 @@
+import type { EventBus } from './bus/event-bus.ts'
+import type { DurabilityStatus } from './durability/durability-status.ts'
+import type { RunningSession } from './lifecycle/running-session.ts'
+
+/** Where a run is. `failed`: its boot failed and gave everything back. */
+export type Phase = 'new' | 'booting' | 'running' | 'stopping' | 'stopped' | 'abandoned' | 'failed'
+
+/** A run as it stands. */
+export interface EngineStatus {
+  sessionId: string
+  phase: Phase
+  /** Absolute; absent before the boot. */
+  dir?: string
+  /** Whether the session existed before this run. */
+  resumed?: boolean
+  /** Events with handlers that have not finished. */
+  outstandingEvents: number
+  /** Journal position of the newest event. */
+  lastSeq?: number
+  /** Why the journal can't keep up; input is refused meanwhile. */
+  journalBehind?: string
+  /** Absent when no object store is configured. */
+  durability?: DurabilityStatus
+}
+
+/** Reads the state of every part at this moment. */
+export function engineStatus(
+  sessionId: string,
+  phase: Phase,
+  session: RunningSession | undefined,
+  bus: EventBus,
+): EngineStatus {
+  const status: EngineStatus = { sessionId, phase, outstandingEvents: bus.outstanding }
+  if (session === undefined) return status
+  const { dir, resumed, journal, durability } = session
+  return {
+    ...status,
+    dir,
+    resumed,
+    lastSeq: journal.lastSeq,
+    ...(journal.behind === undefined ? {} : { journalBehind: journal.behind.message }),
+    ...(durability === undefined ? {} : { durability: durability.status() }),
+  }
+}
