@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { inspect } from 'node:util'
 import { isNexusError, NexusError } from '@nexus/errors'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
@@ -342,7 +343,7 @@ export class EventBus implements EventEmitting, EventSubscribing {
     const payload = {
       _schema_version: 1,
       source: source || event.type,
-      error: error instanceof Error ? error.message : String(error),
+      error: failureText(error),
       fatal: false,
       retryable: isNexusError(error) && error.retryable,
     }
@@ -366,6 +367,12 @@ export class EventBus implements EventEmitting, EventSubscribing {
 
 function closedError(type: string): NexusError {
   return new NexusError('CLOSED', `the bus is closed; ${type} was not dispatched`, { op: 'bus.emit', key: type })
+}
+
+/** What was thrown, as a sentence where it is one. */
+function failureText(error: unknown): string {
+  if (error instanceof Error) return error.message
+  return typeof error === 'string' ? error : inspect(error, { depth: 1 })
 }
 
 function isThenable(value: object): value is PromiseLike<unknown> {

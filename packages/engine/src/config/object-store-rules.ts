@@ -54,11 +54,11 @@ const MISSING = 'names a backend that is not registered'
 function missingBackend(name: string): string {
   const present = backends()
   if (present.length === 0) {
-    return `${MISSING}; none is, because no backend module was imported. Import one before the configuration is loaded, e.g. import '@nexus/objectstore-${name}'`
+    return `${MISSING}: ${name}. None is, because no backend module was imported; import one before the configuration is loaded, e.g. import '@nexus/objectstore-${name}'`
   }
   const near = nearName(name, present)
-  const meant = near === undefined ? '' : `; did you mean ${near}?`
-  return `${MISSING}${meant}; registered: ${present.join(', ')}. Mend the name, or import the module that registers it`
+  const meant = near === undefined ? '' : ` Did you mean ${near}?`
+  return `${MISSING}: ${name}.${meant} Registered: ${present.join(', ')}. Mend the name, or import the module that registers it`
 }
 
 function prefixProblem(prefix: unknown, report: (key: string, message: string) => void): void {

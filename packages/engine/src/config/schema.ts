@@ -196,7 +196,7 @@ export function parseValues(
         root: absolutePath(c.storage.root, facts),
         busyTimeoutMs: c.storage.busy_timeout_ms,
         cacheSizeKb: c.storage.cache_size_kb,
-        poolMaxIdle: c.storage.pool_max_idle,
+        poolMaxIdle: Math.min(c.storage.pool_max_idle, c.storage.pool_max_open),
         poolMaxOpen: c.storage.pool_max_open,
       },
       objectStore:

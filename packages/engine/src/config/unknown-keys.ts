@@ -1,5 +1,6 @@
 import { formatConfigPath, type ConfigPath, type ConfigProblem } from './config-problem.ts'
 import { nearName } from './near-name.ts'
+import { NOT_A_MAP } from './schema-keys.ts'
 import type { SchemaNode } from './schema-tree.ts'
 
 /** Values without the keys that no schema knows, and a problem for each of those. */
@@ -8,11 +9,16 @@ export interface KnownKeys {
   readonly problems: readonly ConfigProblem[]
 }
 
-/** Takes out every key that the schema doesn't name, at every depth. Blocks that are open keep all of theirs. */
+/** Takes out every key that the schema doesn't name, at every depth, and lists where a block belongs. Blocks that are open keep all of theirs. */
 export function takeKnownKeys(root: SchemaNode, value: unknown): KnownKeys {
   const problems: ConfigProblem[] = []
   const visit = (node: SchemaNode, given: unknown, path: ConfigPath): unknown => {
-    if (node.note !== undefined || typeof given !== 'object' || given === null || Array.isArray(given)) return given
+    if (node.note !== undefined || typeof given !== 'object' || given === null) return given
+    if (Array.isArray(given)) {
+      // The schema would take a list for a map without keys.
+      problems.push({ path, message: NOT_A_MAP })
+      return undefined
+    }
     const known: Record<string, unknown> = {}
     for (const [name, child] of Object.entries(given)) {
       const entry = node.entries.get(name)

@@ -66,7 +66,7 @@ function withEnvironmentTypes(tree: SchemaNode, document: ConfigDocument): unkno
 function found(tree: SchemaNode, document: ConfigDocument, value: unknown, path: ConfigPath): string {
   const actual = valueAt(value, path)
   const unexpanded = document.unexpanded.get(pathKey(path))
-  if (unexpanded !== undefined) return `, but ${unexpanded} is something else`
+  if (unexpanded !== undefined) return `; what ${unexpanded} gives is not`
   if (typeof actual !== 'string' && typeof actual !== 'number' && typeof actual !== 'boolean') return ''
   const options = schemaNodeAt(tree, path)?.note?.options ?? []
   const near = typeof actual === 'string' ? nearName(actual, options) : undefined

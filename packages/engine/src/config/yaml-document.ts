@@ -114,7 +114,8 @@ class YamlReader {
       if (lines.has(line) || lines.size >= MAX_SYNTAX_PROBLEMS) continue
       lines.add(line)
       const reason = code === 'MULTIPLE_DOCS' ? 'holds more than one YAML document; keep one' : firstLine(message)
-      const unquoted = /[{[,].*[^'"$]\$\{/.test(this.#text.split('\n', line).at(-1) as string)
+      const text = this.#text.split('\n', line).at(-1) as string
+      const unquoted = text.includes('${') && /[{[,]/.test(text.slice(0, text.indexOf('${')))
       this.#problem([], pos[0], unquoted ? `${reason} (quote values with "\${" inside { } and [ ])` : reason)
     }
   }
