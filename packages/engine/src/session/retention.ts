@@ -89,7 +89,7 @@ async function removeIfDue(id: string, usedBeforeMs: number, options: SweepSessi
   try {
     // Somebody may have used it between the first look and the lock.
     if (!isDue()) return false
-    const idleDays = Math.floor((clock.now() - (lastUseMs(dir) ?? (changedAtMs as number))) / DAY_MS)
+    const idleDays = Math.floor((clock.now() - (lastUseMs(dir) ?? changedAtMs ?? 0)) / DAY_MS)
     const doomed = join(root, `.removing-${id}-${randomBytes(8).toString('hex')}`)
     renameSync(dir, doomed)
     lock.relocate(doomed)

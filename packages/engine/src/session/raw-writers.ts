@@ -1,0 +1,171 @@
+/** A part of the code that writes under a session tree without the workspace helpers, and why that is right. */
+export interface SessionTreeWriter {
+  /** Path in the repository: a file, or a directory ending in `/` for all that lies below and has no row of its own. */
+  source: string
+  /** What it writes, session-relative where it lies in the tree. */
+  writes: string
+  /**
+   * How the write becomes known. `emit`: it announces itself. `turn-boundary-only`: the next snapshot finds it.
+   * `write-through`: it is uploaded at once under a key made from its content. `excluded-by-design`: it never crosses the
+   * object-store seam as it is.
+   */
+  disposition: 'emit' | 'turn-boundary-only' | 'write-through' | 'excluded-by-design'
+  why: string
+}
+
+/**
+ * The closed list of writers that bypass the workspace helpers. A test holds it against the sources: a file that writes
+ * raw bytes and neither announces them nor stands here fails it, and so does a row whose file no longer writes.
+ *
+ * @see spec 10, Raw writers
+ */
+export function sessionTreeWriters(): readonly SessionTreeWriter[] {
+  return WRITERS
+}
+
+const WRITERS: readonly SessionTreeWriter[] = [
+  {
+    source: 'packages/journal/src/',
+    writes: 'journal/ (active segment, rotation, header, rewind)',
+    disposition: 'turn-boundary-only',
+    why: 'an event about the journal would be journaled itself and cause the next one; every turn end stores the segments',
+  },
+  {
+    source: 'packages/journal/src/tool-cache.ts',
+    writes: 'journal/cache/<tool>/<sha256>.json',
+    disposition: 'turn-boundary-only',
+    why: 'read by replay alone, which needs nothing newer than the last turn end',
+  },
+  {
+    source: 'packages/blobs/src/',
+    writes: 'blobs/<xx>/<sha256>.bin and .meta',
+    disposition: 'write-through',
+    why: 'the name is the digest of the content, so it can be uploaded at any time and never has to be uploaded again',
+  },
+  {
+    source: 'packages/storage/src/',
+    writes: 'plugins/<plugin-id>/store.db and copies of it in staging',
+    disposition: 'excluded-by-design',
+    why: 'a live database is no file to copy: it reaches the store as a checkpointed snapshot only',
+  },
+  {
+    source: 'packages/engine/src/session/lock-claim.ts',
+    writes: 'session.lock',
+    disposition: 'excluded-by-design',
+    why: 'names a process of this machine; carried elsewhere it would lock every resumed session for ever',
+  },
+  {
+    source: 'packages/engine/src/session/tree-files.ts',
+    writes: 'what the workspace helpers are asked to write',
+    disposition: 'emit',
+    why: 'the workspace announces each change as it is made, in the order of the changes to a path',
+  },
+  {
+    source: 'packages/engine/src/session/atomic-write.ts',
+    writes: 'what its callers name',
+    disposition: 'emit',
+    why: 'the primitive below the helpers; whoever calls it past them is checked like a caller of node:fs',
+  },
+  {
+    source: 'packages/engine/src/session/workspace.ts',
+    writes: 'metadata/session.json when a session is opened',
+    disposition: 'turn-boundary-only',
+    why: 'there is no journal yet that could record an event; the engine saves the metadata again once there is',
+  },
+  {
+    source: 'packages/engine/src/session/create-tree.ts',
+    writes: 'the empty tree of a new session',
+    disposition: 'turn-boundary-only',
+    why: "nobody can have subscribed to a session that doesn't exist yet; its metadata are saved again once the journal runs",
+  },
+  {
+    source: 'packages/engine/src/session/retention.ts',
+    writes: 'nothing: renames whole trees before it removes them',
+    disposition: 'excluded-by-design',
+    why: 'concerns sessions that nobody has open, and removes local copies only',
+  },
+  {
+    source: 'packages/engine/src/lifecycle/boot.ts',
+    writes: 'metadata/config-snapshot.yaml',
+    disposition: 'turn-boundary-only',
+    why: 'written before the journal runs; the next snapshot stores it',
+  },
+  {
+    source: 'packages/engine/src/lifecycle/shutdown.ts',
+    writes: 'metadata/config-snapshot.yaml',
+    disposition: 'turn-boundary-only',
+    why: 'written when the plugins are down already; the final snapshot stores it',
+  },
+  {
+    source: 'packages/engine/src/durability/blob-repair.ts',
+    writes: 'blobs/<xx>/<sha256>.bin and .meta that were evicted',
+    disposition: 'write-through',
+    why: 'comes from the store, under the very key it would be uploaded to',
+  },
+  {
+    source: 'packages/engine/src/durability/hydrate-fetch.ts',
+    writes: 'a tree in staging',
+    disposition: 'excluded-by-design',
+    why: 'comes from the store, before the session exists here',
+  },
+  {
+    source: 'packages/engine/src/durability/hydrate-run.ts',
+    writes: 'a tree in staging, and its rename into place',
+    disposition: 'excluded-by-design',
+    why: 'comes from the store, before the session exists here',
+  },
+  {
+    source: 'packages/engine/src/durability/hydrate-unnamed.ts',
+    writes: 'a tree in staging',
+    disposition: 'excluded-by-design',
+    why: 'comes from the store, before the session exists here',
+  },
+  {
+    source: 'packages/engine/src/durability/repair-segment.ts',
+    writes: 'the active segment of a tree in staging',
+    disposition: 'excluded-by-design',
+    why: 'rebuilt from what the store holds, before the session exists here',
+  },
+  {
+    source: 'packages/engine/src/durability/resolve-tree.ts',
+    writes: 'nothing: renames a stale tree out of the way',
+    disposition: 'excluded-by-design',
+    why: "a tree that was set aside belongs to nobody's session any more",
+  },
+  {
+    source: 'packages/engine/src/durability/machine-record.ts',
+    writes: 'what this machine remembers of a session, beside the tree',
+    disposition: 'excluded-by-design',
+    why: 'true of this machine alone; it decides which tree is newer, so it must not come with one',
+  },
+  {
+    source: 'packages/engine/src/durability/shared-roots-pull.ts',
+    writes: 'store.db files below the storage root, outside any session',
+    disposition: 'excluded-by-design',
+    why: 'comes from the store, before a plugin can open the database',
+  },
+  {
+    source: 'packages/engine/src/durability/shared-roots-record.ts',
+    writes: 'what this machine remembers of the shared stores, outside any session',
+    disposition: 'excluded-by-design',
+    why: 'true of this machine alone',
+  },
+  {
+    source: 'packages/engine/src/durability/small-object.ts',
+    writes: 'a scratch file to upload',
+    disposition: 'excluded-by-design',
+    why: 'lies in staging and is removed after the upload',
+  },
+  {
+    source: 'packages/engine/src/durability/snapshot-commit.ts',
+    writes: 'manifest and marker in staging',
+    disposition: 'excluded-by-design',
+    why: 'they describe the tree and must not be part of it',
+  },
+  {
+    source: 'packages/engine/src/durability/upload-copy.ts',
+    writes: 'a private copy in staging of a file that keeps changing',
+    disposition: 'excluded-by-design',
+    why: 'exists for the length of one upload',
+  },
+]
