@@ -147,7 +147,7 @@ export class CopyThread {
     const waiting = [...this.#pending.values()]
     this.#pending.clear()
     if (!this.#everReady) return this.#fallBack(waiting, cause)
-    this.#options.logger.warn({ err: cause, tasks: waiting.length }, 'storage worker died; starting another')
+    this.#options.logger.warn({ err: cause, tasks: waiting.length }, 'the storage worker died: starting another')
     // Tasks run in order, so the first one is what it died over.
     const [first] = waiting
     if (first !== undefined && ++first.attempts >= ATTEMPTS) {
