@@ -1,11 +1,7 @@
-import { describeBackendContract, type Plant } from '@nexus/objectstore-contract'
+import { describeBackendContract } from '@nexus/objectstore-contract'
 import { describe, it } from 'vitest'
-import { createMemoryBackend, MemoryBackend, withoutCapabilities } from '../src/driver.ts'
-
-const plant: Plant = (backend, key, content) => {
-  if (!(backend instanceof MemoryBackend)) throw new TypeError('only a memory backend can be planted in')
-  backend.plant(key, content)
-}
+import { createMemoryBackend, withoutCapabilities } from '../src/driver.ts'
+import { plant } from './plant.ts'
 
 describeBackendContract(() => createMemoryBackend(), { describe, it, title: 'memory backend', plant })
 

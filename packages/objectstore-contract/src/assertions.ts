@@ -46,9 +46,15 @@ export function assertNames(error: unknown, ...keys: string[]): void {
   }
 }
 
-/** Bytes that differ at every position from those of another seed, and don't repeat with any power of two. */
+/** Pseudo-random bytes, the same for the same size and seed; no part of them repeats. */
 export function patternBytes(size: number, seed: number): Buffer {
-  const bytes = Buffer.allocUnsafe(size)
-  for (let i = 0; i < size; i++) bytes[i] = (i + seed * 101 + Math.floor(i / 251)) & 0xff
-  return bytes
+  const words = new Uint32Array(Math.ceil(size / 4))
+  let state = (seed + 1) * 0x9e3779b9
+  for (let i = 0; i < words.length; i++) {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    words[i] = state
+  }
+  return Buffer.from(words.buffer, 0, size)
 }

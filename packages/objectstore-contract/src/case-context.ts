@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { mkdir, readdir, readFile, readlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Backend } from '@nexus/objectstore'
+import { type Backend, systemCode } from '@nexus/objectstore'
 import type { CaseContext } from './contract-case.ts'
 
 /** Puts an object into a backend's bucket under any key, not through the backend. */
@@ -47,7 +47,7 @@ const SHOWN_BYTES = 4096
 
 /**
  * Every file and link below a directory with its content, sorted by path, for comparing with `deepEqual`: text up to 4 KiB
- * as it is, anything longer as size and digest, a link as its target.
+ * as it is, anything longer as size and digest, a link as its target. A file that vanishes meanwhile is not there.
  */
 export async function readTree(dir: string): Promise<[path: string, content: string][]> {
   const found: [string, string][] = []
@@ -56,11 +56,18 @@ export async function readTree(dir: string): Promise<[path: string, content: str
       const path = relative === '' ? entry.name : `${relative}/${entry.name}`
       if (entry.isDirectory()) await visit(path)
       else if (entry.isSymbolicLink()) found.push([path, `link to ${await readlink(join(dir, path))}`])
-      else found.push([path, describeBytes(await readFile(join(dir, path)))])
+      else {
+        const bytes = await readFile(join(dir, path)).catch(noneIfMissing)
+        if (bytes !== undefined) found.push([path, describeBytes(bytes)])
+      }
     }
   }
   await visit('')
   return found.toSorted(([a], [b]) => (a < b ? -1 : 1))
+}
+
+function noneIfMissing(error: unknown): undefined {
+  if (systemCode(error) !== 'ENOENT') throw error
 }
 
 /** A file's content as {@link readTree} gives it. */

@@ -35,7 +35,7 @@ export interface CaseOutcome {
 
 const DEFAULT_LIST_PROBE_COUNT = 1200
 export const DEFAULT_TIMEOUT_MS = 60_000
-const CLEANUP_MS = 5_000
+const MAX_CLOSE_MS = 5_000
 
 /** How many objects the pagination probe stores. */
 export function listProbeCountOf(options: SuiteOptions): number {
@@ -69,20 +69,28 @@ async function runInScratch(
   options: SuiteOptions,
 ): Promise<string | undefined> {
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS
+  const closeMs = Math.min(timeoutMs, MAX_CLOSE_MS)
   const backend = await withTimeout('opening a backend', timeoutMs, async () => newBackend())
   const dir = await mkdtemp(join(tmpdir(), 'nexus-contract-'))
   const context = createCaseContext(backend, dir, { listProbeCount: listProbeCountOf(options), plant: options.plant })
+  const lacking = (contractCase.requires ?? []).find((need) => isCapability(need) && backend[need] === undefined)
   try {
-    const lacking = (contractCase.requires ?? []).find((need) => isCapability(need) && backend[need] === undefined)
-    if (lacking !== undefined) return `the backend has no ${lacking}`
-    await withTimeout('the case', timeoutMs, () => contractCase.run(context))
-    await withTimeout('close', CLEANUP_MS, () => context.close())
-    return undefined
-  } finally {
-    // A case that failed has said so already; what its wreck still does must not hide it.
-    await withTimeout('close', CLEANUP_MS, () => context.close()).catch(() => undefined)
-    await options.destroy?.(backend)
-    await rm(dir, { recursive: true, force: true })
+    if (lacking === undefined) await withTimeout('the case', timeoutMs, () => contractCase.run(context))
+  } catch (error) {
+    // What the wreck of a failed case still does must not hide how it failed.
+    await cleanUp().catch(() => undefined)
+    throw error
+  }
+  await cleanUp()
+  return lacking === undefined ? undefined : `the backend has no ${lacking}`
+
+  async function cleanUp(): Promise<void> {
+    try {
+      await withTimeout('close', closeMs, () => context.close())
+    } finally {
+      await options.destroy?.(backend)
+      await rm(dir, { recursive: true, force: true, maxRetries: 3 })
+    }
   }
 }
 
@@ -92,10 +100,12 @@ function isCapability(need: Requirement): need is Exclude<Requirement, 'concurre
 
 function declinedReason(need: Requirement, options: SuiteOptions): string | undefined {
   if (need === 'concurrency' && options.concurrency === false) return 'the suite was run with concurrency: false'
-  if (need === 'objectAtPrefix' && options.objectAtPrefix === false)
+  if (need === 'objectAtPrefix' && options.objectAtPrefix === false) {
     return 'the suite was run with objectAtPrefix: false'
-  if (need === 'plant' && options.plant === undefined)
+  }
+  if (need === 'plant' && options.plant === undefined) {
     return 'the suite was given no way to plant objects (option plant)'
+  }
   return undefined
 }
 

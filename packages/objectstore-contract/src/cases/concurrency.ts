@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setImmediate } from 'node:timers/promises'
 import { readTree } from '../case-context.ts'
 import type { ContractCase } from '../contract-case.ts'
 
@@ -28,16 +29,19 @@ export const concurrencyCases: readonly ContractCase[] = [
     requires: ['concurrency'],
     run: async ({ backend, file, freshPath }) => {
       const letters = ['a', 'b', 'c', 'd', 'e', 'f']
-      const paths = await Promise.all(letters.map((letter, i) => file(letter.repeat(50_000 * (i + 1)))))
-      await Promise.all(paths.map((path) => backend.put('s/f', path)))
-      const directory = freshPath()
-      await backend.hydrate('s', directory)
-      const content = await readFile(join(directory, 'f'), 'utf8')
-      const winner = letters.indexOf(content[0] ?? '')
-      assert.ok(winner >= 0, 'the object is none of the files')
-      const [first = ''] = content
-      assert.equal(content.length, 50_000 * (winner + 1), 'the object has the length of another file')
-      assert.equal(content, first.repeat(content.length), 'the object is a mixture of files')
+      // Growing and shrinking sizes: whichever way pieces interleave, one of the rounds shows it.
+      for (const sizeOf of [(i: number) => 50_000 * (i + 1), (i: number) => 50_000 * (letters.length - i)]) {
+        const paths = await Promise.all(letters.map((letter, i) => file(letter.repeat(sizeOf(i)))))
+        await Promise.all(paths.map((path) => backend.put('s/f', path)))
+        const directory = freshPath()
+        await backend.hydrate('s', directory)
+        const content = await readFile(join(directory, 'f'), 'utf8')
+        const [first = ''] = content
+        const winner = letters.indexOf(first)
+        assert.ok(winner >= 0, 'the object is none of the files')
+        assert.equal(content.length, sizeOf(winner), 'the object has the length of another file')
+        assert.equal(content, first.repeat(content.length), 'the object is a mixture of files')
+      }
     },
   },
   {
@@ -82,26 +86,29 @@ export const concurrencyCases: readonly ContractCase[] = [
       const stable = Array.from({ length: 20 }, (_, i) => `s/stable/${i}`)
       await Promise.all(stable.map((key) => store(key, 'x')))
       const path = await file('y')
-      const changes = new AbortController()
+      const watched = new AbortController()
       const change = async (): Promise<void> => {
-        try {
-          for (let i = 0; i < 30; i++) {
-            await backend.put(`s/moving/${i % 5}`, path)
-            await backend.delete(`s/moving/${(i + 2) % 5}`)
-          }
-        } finally {
-          changes.abort()
+        // In bursts, so that what a listing has still to see moves by several places and back.
+        while (!watched.signal.aborted) {
+          for (let i = 0; i < 5; i++) await backend.put(`s/moving/${i}`, path)
+          await setImmediate()
+          for (let i = 0; i < 5; i++) await backend.delete(`s/moving/${i}`)
+          await setImmediate()
         }
       }
       const watch = async (): Promise<void> => {
-        while (!changes.signal.aborted) {
-          assert.deepEqual(await keys('s/stable'), stable.toSorted())
-          const all = new Set(await keys('s'))
-          const lost = stable.filter((key) => !all.has(key))
-          assert.deepEqual(lost, [], 'a listing lost objects that nobody touched')
+        try {
+          for (let round = 0; round < 6; round++) {
+            assert.deepEqual(await keys('s/stable'), stable.toSorted())
+            const all = new Set(await keys('s'))
+            const lost = stable.filter((key) => !all.has(key))
+            assert.deepEqual(lost, [], 'a listing lost objects that nobody touched')
+          }
+        } finally {
+          watched.abort()
         }
       }
-      await Promise.all([change(), watch(), watch()])
+      await Promise.all([change(), watch()])
     },
   },
   {
@@ -112,7 +119,8 @@ export const concurrencyCases: readonly ContractCase[] = [
     run: async ({ backend, freshPath, store }) => {
       for (let i = 0; i < 25; i++) await store(`s/d${i % 5}/f${i}`, `content ${i}`)
       const [shared, own] = [freshPath(), freshPath()]
-      await Promise.all([shared, shared, own].map((directory) => backend.hydrate('s', directory)))
+      const all = await Promise.allSettled([shared, shared, own].map((directory) => backend.hydrate('s', directory)))
+      for (const outcome of all) if (outcome.status === 'rejected') throw outcome.reason
       const expected = await readTree(own)
       assert.equal(expected.length, 25)
       assert.deepEqual(await readTree(shared), expected)
