@@ -1,8 +1,8 @@
-import { setImmediate } from 'node:timers/promises'
 import { writeFully, type JournalFs } from './journal-fs.ts'
 import { LineReader } from './line-reader.ts'
 import { decodeLine } from './record.ts'
 import { seqOf } from './tail.ts'
+import { TimeSlice } from './time-slice.ts'
 import type { ByteSource } from './zstd-source.ts'
 
 /** Which lines to take: those above one seq, up to and including another. */
@@ -32,13 +32,15 @@ export async function copyLines(
   range: SeqRange,
 ): Promise<CopiedLines> {
   const copied = { events: 0, lastSeq: range.above, sizeBytes: 0, reachedEnd: false }
+  const time = new TimeSlice()
   let unterminated: string | undefined
   const lines = new LineReader(source, (broken) => {
     unterminated = broken.text
   })
   for (let batch = lines.next(); batch && !copied.reachedEnd; batch = lines.next()) {
     write(fs, dest, takeLines(batch.lines, range, copied), copied)
-    await setImmediate()
+    const rest = time.rest()
+    if (rest) await rest
   }
   // A last line that lacks nothing but its newline is an event like any other.
   if (unterminated !== undefined && decodeLine(unterminated) && !copied.reachedEnd) {

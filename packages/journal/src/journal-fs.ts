@@ -1,6 +1,6 @@
 import nodeFsModule from 'node:fs'
-import { setImmediate } from 'node:timers/promises'
 import { NexusError } from '@nexus/errors'
+import { TimeSlice } from './time-slice.ts'
 
 /**
  * The file functions the journal calls, so that tests can fail, tear or record them. Writes and reads are synchronous
@@ -113,18 +113,15 @@ export function readSmallFile(fs: JournalFs, path: string, maxBytes: number): Bu
 }
 
 const COPY_BYTES = 256 * 1024
-/** A copy lets the event loop turn after working this long, in milliseconds. */
-const SLICE_MS = 4
 
 /** Appends bytes `from`..`to` of one file to another, leaving the event loop free every few milliseconds. */
 export async function copyRange(fs: JournalFs, source: number, dest: number, from: number, to: number): Promise<void> {
   const buffer = Buffer.allocUnsafe(Math.min(COPY_BYTES, Math.max(0, to - from)))
-  let sliceStart = performance.now()
+  const time = new TimeSlice()
   for (let position = from; position < to;) {
     position += copyPiece(fs, source, dest, position, to, buffer)
-    if (performance.now() - sliceStart < SLICE_MS) continue
-    await setImmediate()
-    sliceStart = performance.now()
+    const rest = time.rest()
+    if (rest) await rest
   }
 }
 

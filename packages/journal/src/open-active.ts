@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { fileTimestamp, type Clock } from './clock.ts'
 import type { Failpoint } from './failpoints.ts'
 import { ACTIVE_SEGMENT, TEMP_PREFIX } from './format.ts'
@@ -6,7 +5,8 @@ import { copyRange, copyRangeSync, removeQuietly, syncDirSync, syncFile, type Jo
 import type { SealedFile } from './journal-files.ts'
 import type { Logger } from './logger.ts'
 import { describeReadable } from './segment-seq.ts'
-import { findTail, firstLine, highestSeq } from './tail.ts'
+import { findTail, firstSeq, highestSeq } from './tail.ts'
+import { TimeSlice } from './time-slice.ts'
 import { ZstdSource } from './zstd-source.ts'
 
 export interface OpenActiveOptions {
@@ -91,9 +91,9 @@ async function joinSealed(
   const sealed = fs.openSync(newest.path, 'r')
   try {
     const { lastSeq } = describeReadable(fs, sealed, newest.path)
-    const first = firstLine(fs, active.fd, active.sizeBytes)
+    const first = firstSeq(fs, active.fd, active.sizeBytes)
     const joined = { ...active, lastSeq: Math.max(active.lastSeq, lastSeq) }
-    if (!first || first.seq > lastSeq) return joined
+    if (first === 0 || first > lastSeq) return joined
     return await dropSealedPart(dir, joined, sealed, newest, options)
   } catch (error) {
     // Only a saving of space failed (the disk may be full): the reader tells repeated events apart by their ids.
@@ -153,6 +153,7 @@ async function commonPrefix(
   const source = new ZstdSource(fs, sealed, newest.path)
   const ours = Buffer.allocUnsafe(128 * 1024)
   const theirs = Buffer.allocUnsafe(128 * 1024)
+  const time = new TimeSlice()
   let position = 0
   try {
     for (;;) {
@@ -166,7 +167,8 @@ async function commonPrefix(
       }
       if (ours.compare(theirs, 0, n, 0, n) !== 0) return undefined
       position += n
-      await setImmediate()
+      const rest = time.rest()
+      if (rest) await rest
     }
   } catch {
     // A damaged segment is no reason to cut anything.

@@ -1,9 +1,9 @@
-import { setImmediate } from 'node:timers/promises'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import { activePath, listSealed } from './journal-files.ts'
 import { nodeFs, type JournalFs } from './journal-fs.ts'
 import { LineReader } from './line-reader.ts'
 import { decodeLine, type JournalEnvelope } from './record.ts'
+import { TimeSlice } from './time-slice.ts'
 import { TURN_TYPES, Turns } from './turns.ts'
 import { PlainSource, ZstdSource } from './zstd-source.ts'
 
@@ -49,6 +49,7 @@ export async function readOpenTurn(
 
 async function turnEventsOf(fs: JournalFs, path: string): Promise<JournalEnvelope[]> {
   const found: JournalEnvelope[] = []
+  const time = new TimeSlice()
   let fd: number | undefined
   try {
     fd = fs.openSync(path, 'r')
@@ -56,7 +57,8 @@ async function turnEventsOf(fs: JournalFs, path: string): Promise<JournalEnvelop
     const lines = new LineReader(source, ({ text }) => keepTurnEvent(found, text ?? ''))
     for (let batch = lines.next(); batch; batch = lines.next()) {
       for (const line of batch.lines) keepTurnEvent(found, line)
-      await setImmediate()
+      const rest = time.rest()
+      if (rest) await rest
     }
   } catch (error) {
     const wrapped = isNexusError(error) ? error : fromSystemError(error, 'journal.read', path)

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
 import { DamageLog, SegmentDamagedError, type DamageKind, type JournalDamage } from './damage.ts'
 import { EarlierIds } from './earlier-ids.ts'
@@ -10,6 +9,7 @@ import type { JournalEnvelope } from './record.ts'
 import { SegmentEvents } from './segment-events.ts'
 import { describeReadable, readLastSeqOfSegment } from './segment-seq.ts'
 import { Sequence } from './sequence.ts'
+import { TimeSlice } from './time-slice.ts'
 
 export interface JournalReaderOptions {
   /** Start at this seq; sealed segments below it are not read. Default 1. */
@@ -22,9 +22,6 @@ export interface JournalReaderOptions {
   signal?: AbortSignal
   fs?: JournalFs
 }
-
-/** How long a read works before the event loop gets a turn, in milliseconds. */
-const SLICE_MS = 4
 
 /**
  * Reads a journal as a stream, in the order of seqs, whatever its size. Works on a directory that is being written to:
@@ -90,11 +87,11 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     const paths: string[] = []
     const earlier = new EarlierIds(this.#fs, paths)
     const sequence = (this.#sequence = new Sequence(damage, earlier, this.#options.fromSeq ?? 1))
-    const slice = new Slice(this.#options.signal)
+    const time = new TimeSlice(undefined, this.#options.signal)
     try {
       for (const path of this.#segments()) {
         paths.push(path)
-        yield* this.#segment(path, sequence, damage, slice)
+        yield* this.#segment(path, sequence, damage, time)
       }
     } finally {
       earlier.close()
@@ -105,13 +102,14 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     path: string,
     sequence: Sequence,
     damage: DamageLog,
-    slice: Slice,
+    time: TimeSlice,
   ): AsyncGenerator<JournalEnvelope[], undefined> {
     const segment = this.#open(path, damage)
     if (!segment) return
     try {
       for (;;) {
-        await slice.yield()
+        const rest = time.rest()
+        if (rest) await rest
         const batch = segment.next()
         if (!batch) return
         const events = sequence.accept(segment.file, batch)
@@ -181,21 +179,22 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
   /** Seq of the last `agent.turn.end`; 0 for none. Reads backwards, a segment at a time. */
   async lastTurnBoundary(): Promise<number> {
     const paths = [...listSealed(this.#dir, this.#fs).map(({ path }) => path), activePath(this.#dir, this.#fs)]
-    const slice = new Slice(this.#options.signal)
+    const time = new TimeSlice(undefined, this.#options.signal)
     for (const path of paths.toReversed()) {
-      const seq = await this.#turnEndIn(path, slice)
+      const seq = await this.#turnEndIn(path, time)
       if (seq > 0) return seq
     }
     return 0
   }
 
-  async #turnEndIn(path: string, slice: Slice): Promise<number> {
+  async #turnEndIn(path: string, time: TimeSlice): Promise<number> {
     const segment = this.#open(path, new DamageLog())
     let found = 0
     try {
       for (let batch = segment?.next(); batch; batch = segment?.next()) {
         for (const event of batch.events) if (event.type === 'agent.turn.end') found = Math.max(found, event.seq)
-        await slice.yield()
+        const rest = time.rest()
+        if (rest) await rest
       }
     } catch (error) {
       if (!(error instanceof SegmentDamagedError)) throw fromSystemError(error, 'journal.read', path)
@@ -218,23 +217,6 @@ function lastSeqOrZero(path: string, fs: JournalFs): number {
   } catch (error) {
     if (isNexusError(error, 'NOT_FOUND') || isNexusError(error, 'CORRUPT')) return 0
     throw error
-  }
-}
-
-/** Keeps a long read from blocking the event loop. */
-class Slice {
-  readonly #signal: AbortSignal | undefined
-  #start = performance.now()
-
-  constructor(signal: AbortSignal | undefined) {
-    this.#signal = signal
-  }
-
-  async yield(): Promise<void> {
-    if (performance.now() - this.#start < SLICE_MS) return
-    await setImmediate()
-    this.#signal?.throwIfAborted()
-    this.#start = performance.now()
   }
 }
 

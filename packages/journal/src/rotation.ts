@@ -4,7 +4,7 @@ import type { Failpoint } from './failpoints.ts'
 import { ACTIVE_SEGMENT, MAX_SEGMENT_BYTES, segmentName, TEMP_PREFIX } from './format.ts'
 import { copyRange, copyRangeSync, removeQuietly, syncDir, syncFile, type JournalFs } from './journal-fs.ts'
 import { sealSegment } from './seal-segment.ts'
-import { findTail, firstLine } from './tail.ts'
+import { findTail, firstSeq } from './tail.ts'
 
 export interface RotationOptions {
   fs: JournalFs
@@ -72,10 +72,10 @@ interface Cut {
 }
 
 function sealablePart(fs: JournalFs, fd: number, log: DurableLog): Cut {
-  const firstSeq = firstLine(fs, fd, log.sizeBytes)?.seq ?? 0
-  if (log.sizeBytes <= MAX_SEGMENT_BYTES) return { sizeBytes: log.sizeBytes, firstSeq, lastSeq: log.writtenSeq }
+  const first = firstSeq(fs, fd, log.sizeBytes)
+  if (log.sizeBytes <= MAX_SEGMENT_BYTES) return { sizeBytes: log.sizeBytes, firstSeq: first, lastSeq: log.writtenSeq }
   const tail = findTail(fs, fd, MAX_SEGMENT_BYTES - 1)
-  return { sizeBytes: tail.goodBytes + (tail.newlineMissing ? 1 : 0), firstSeq, lastSeq: tail.last?.seq ?? 0 }
+  return { sizeBytes: tail.goodBytes + (tail.newlineMissing ? 1 : 0), firstSeq: first, lastSeq: tail.last?.seq ?? 0 }
 }
 
 /** Takes the sealed lines out of the active segment. Runs while no sync is going on. */

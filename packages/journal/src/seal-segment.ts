@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
 import zstd from 'zstd-napi/binding.js'
 import { syncFile, writeFully, type JournalFs } from './journal-fs.ts'
 import { encodeFooter } from './segment-footer.ts'
+import { TimeSlice } from './time-slice.ts'
 
 export interface SealInput {
   /** Descriptor of the segment to compress. Bytes below `sizeBytes` must not change meanwhile. */
@@ -11,9 +11,13 @@ export interface SealInput {
   lastSeq: number
 }
 
-// zstd-napi works on the calling thread. A slice of this size takes about half a millisecond, and the event loop turns
-// between slices: cheaper than the 25 ms and the memory of a worker thread for the 12 ms that a usual segment takes.
 const SLICE_BYTES = 128 * 1024
+/**
+ * zstd-napi works on the calling thread. A slice takes about half a millisecond; after this many milliseconds of them the
+ * event loop gets a turn. That is cheaper than a worker thread, which needs 25 ms to start, for the 12 ms that a usual
+ * segment takes, and leaves the loop no less free.
+ */
+const YIELD_AFTER_MS = 2
 
 /**
  * Compresses the first `sizeBytes` of a segment into `destPath`, durably, in slices that leave the event loop free.
@@ -29,13 +33,15 @@ export async function sealSegment(
   try {
     const compressor = new FrameWriter((bytes) => writeFully(fs, dest, bytes), input.sizeBytes)
     const slice = Buffer.allocUnsafe(SLICE_BYTES)
+    const time = new TimeSlice(YIELD_AFTER_MS)
     for (let position = 0; position < input.sizeBytes;) {
       const n = fs.readSync(input.fd, slice, 0, Math.min(SLICE_BYTES, input.sizeBytes - position), position)
       if (n === 0) throw new Error(`segment ended at byte ${position} of ${input.sizeBytes}`)
       position += n
       compressor.write(slice.subarray(0, n), position === input.sizeBytes)
       afterSlice()
-      await setImmediate()
+      const rest = time.rest()
+      if (rest) await rest
     }
     const footer = encodeFooter({
       firstSeq: input.firstSeq,

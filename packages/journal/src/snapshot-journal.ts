@@ -1,3 +1,4 @@
+import { NexusError } from '@nexus/errors'
 import type { DurableLog } from './durable-log.ts'
 import type { Failpoint } from './failpoints.ts'
 import { ACTIVE_SEGMENT, HEADER_FILE } from './format.ts'
@@ -54,8 +55,17 @@ export async function snapshotJournal(options: SnapshotOptions): Promise<Journal
 }
 
 async function copyActive(fs: JournalFs, source: number, path: string, sizeBytes: number): Promise<void> {
-  const dest = fs.openSync(path, 'w', 0o600)
+  // Appending, so that opening the journal's own file by mistake does not empty it.
+  const dest = fs.openSync(path, 'a', 0o600)
   try {
+    const [from, to] = [fs.fstatSync(source), fs.fstatSync(dest)]
+    if (from.ino === to.ino && from.dev === to.dev) {
+      throw new NexusError('INVALID_ARGUMENT', `a snapshot of the journal cannot go to the journal itself: ${path}`, {
+        op: 'journal.snapshot',
+        key: path,
+      })
+    }
+    fs.ftruncateSync(dest, 0)
     await copyRange(fs, source, dest, 0, sizeBytes)
   } finally {
     fs.closeSync(dest)

@@ -1,6 +1,5 @@
 import { MAX_LINE_BYTES } from './format.ts'
 import type { JournalFs } from './journal-fs.ts'
-import { LineReader } from './line-reader.ts'
 import { decodeLine, type JournalEnvelope } from './record.ts'
 import { PlainSource } from './zstd-source.ts'
 
@@ -8,6 +7,7 @@ const BLOCK_BYTES = 64 * 1024
 /** How far back from the end the highest seq is looked for: the whole active segment, unless one turn made it larger. */
 const SEQ_WINDOW_BYTES = 4 * 1024 * 1024
 const NEWLINE = 10
+const LINE_START = '\n{"seq":'
 
 /** Where the usable part of a segment ends. */
 export interface Tail {
@@ -56,15 +56,7 @@ function lineStart(fs: JournalFs, fd: number, end: number): number {
 
 function readLine(fs: JournalFs, fd: number, start: number, end: number): JournalEnvelope | undefined {
   if (end - start >= MAX_LINE_BYTES || end <= start) return undefined
-  const bytes = Buffer.allocUnsafe(end - start)
-  const source = new PlainSource(fs, fd, start, end)
-  let have = 0
-  while (have < bytes.length) {
-    const n = source.read(bytes, have, bytes.length - have)
-    if (n === 0) return undefined
-    have += n
-  }
-  return decodeLine(bytes.toString('utf8'))
+  return decodeLine(readRange(fs, fd, start, end).toString('utf8'))
 }
 
 /**
@@ -73,13 +65,25 @@ function readLine(fs: JournalFs, fd: number, start: number, end: number): Journa
  */
 export function highestSeq(fs: JournalFs, fd: number, sizeBytes: number): number {
   const from = Math.max(0, sizeBytes - SEQ_WINDOW_BYTES)
-  const lines = new LineReader(new PlainSource(fs, fd, from, sizeBytes), () => undefined, from)
+  // A newline never occurs inside a line of JSON, so this finds beginnings of lines and nothing else.
+  const text = `\n${readRange(fs, fd, from, sizeBytes).toString('latin1')}`
   let highest = 0
-  for (let batch = lines.next(); batch; batch = lines.next()) {
-    // The first line of the window may be the end of one; its beginning doesn't look like a line then.
-    for (const line of batch.lines) highest = Math.max(highest, seqOf(line))
+  for (let at = text.indexOf(LINE_START); at !== -1; at = text.indexOf(LINE_START, at + 1)) {
+    highest = Math.max(highest, seqOf(text.slice(at + 1, at + 25)))
   }
   return highest
+}
+
+function readRange(fs: JournalFs, fd: number, from: number, to: number): Buffer {
+  const bytes = Buffer.allocUnsafe(to - from)
+  const source = new PlainSource(fs, fd, from, to)
+  let have = 0
+  while (have < bytes.length) {
+    const n = source.read(bytes, have, bytes.length - have)
+    if (n === 0) break
+    have += n
+  }
+  return bytes.subarray(0, have)
 }
 
 /** The seq of a line as this package writes it, without parsing the rest; 0 when it begins in another way. */
@@ -89,9 +93,7 @@ export function seqOf(line: string): number {
   return Number.isSafeInteger(seq) && seq > 0 ? seq : 0
 }
 
-/** The first line of a segment, or undefined when it isn't one. */
-export function firstLine(fs: JournalFs, fd: number, sizeBytes: number): JournalEnvelope | undefined {
-  const lines = new LineReader(new PlainSource(fs, fd, 0, sizeBytes), () => undefined)
-  const line = lines.next()?.lines[0]
-  return line === undefined ? undefined : decodeLine(line)
+/** Seq of the first line of a segment; 0 when it has none that can be read. */
+export function firstSeq(fs: JournalFs, fd: number, sizeBytes: number): number {
+  return seqOf(readRange(fs, fd, 0, Math.min(sizeBytes, 64)).toString('latin1'))
 }
