@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest'
-import { judgeOwner, parseOwnerMarker, serializeOwnerMarker, type OwnerIdentity, type OwnerMarker } from './owner-marker.ts'
+import {
+  judgeOwner,
+  parseOwnerMarker,
+  serializeOwnerMarker,
+  type OwnerIdentity,
+  type OwnerMarker,
+} from './owner-marker.ts'
 
 const nowMs = Date.UTC(2026, 10, 29, 12)
 const staleMs = 300_000
@@ -21,9 +27,24 @@ describe('the verdict on an owner marker', () => {
     ['a dead pid of this host crashed here', marker({ host: 'a' }), [], 'crashed'],
     ['a running pid of this host is a conflict', marker({ host: 'a' }), [7], 'conflict'],
     ['a fresh heartbeat of another host is a conflict, whatever its pid is here', marker(), [], 'conflict'],
-    ['a heartbeat of the future is a conflict', marker({ heartbeatAt: new Date(nowMs + 3_600_000).toISOString() }), [], 'conflict'],
-    ['exactly five minutes is not yet old', marker({ heartbeatAt: new Date(nowMs - staleMs).toISOString() }), [], 'conflict'],
-    ['more than five minutes is a takeover', marker({ heartbeatAt: new Date(nowMs - staleMs - 1).toISOString() }), [], 'takeover'],
+    [
+      'a heartbeat of the future is a conflict',
+      marker({ heartbeatAt: new Date(nowMs + 3_600_000).toISOString() }),
+      [],
+      'conflict',
+    ],
+    [
+      'exactly five minutes is not yet old',
+      marker({ heartbeatAt: new Date(nowMs - staleMs).toISOString() }),
+      [],
+      'conflict',
+    ],
+    [
+      'more than five minutes is a takeover',
+      marker({ heartbeatAt: new Date(nowMs - staleMs - 1).toISOString() }),
+      [],
+      'takeover',
+    ],
     [
       'our own pid from before this process started crashed here',
       marker({ host: 'a', pid: 100, heartbeatAt: new Date(us.processStartedAtMs - 1).toISOString() }),

@@ -33,7 +33,7 @@ export interface OwnerIdentity {
 export type OwnerVerdict = 'free' | 'ours' | 'crashed' | 'takeover' | 'conflict'
 
 /** A marker larger than this is garbage. */
-export const OWNER_MARKER_LIMIT_BYTES = 64 * 1024
+export const OWNER_MARKER_LIMIT_BYTES: number = 64 * 1024
 
 const SCHEMA_VERSION = 1
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { isNexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { Clock, TimerHandle } from '../clock.ts'
 import type { Logger } from '../logger.ts'
@@ -153,12 +154,15 @@ export class SessionOwner {
     return bytes === undefined ? undefined : parseOwnerMarker(bytes)
   }
 
-  /** Garbage is reported and counts as no marker: it is about to be replaced by a good one. */
+  /**
+   * A marker that can't be understood, or that we may not read, counts as none and is replaced by a good one. A store that
+   * doesn't answer wouldn't take ours either.
+   */
   async #readLeniently(signal: AbortSignal): Promise<OwnerMarker | undefined> {
     try {
       return await this.#read(signal)
     } catch (error) {
-      if (signal.aborted) throw error
+      if (signal.aborted || (isNexusError(error) && error.retryable)) throw error
       this.#options.logger.warn({ err: error, session_id: this.#options.sessionId }, 'the owner marker can not be read')
       return undefined
     }

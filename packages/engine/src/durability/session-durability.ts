@@ -1,3 +1,4 @@
+import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { systemClock, type Clock } from '../clock.ts'
@@ -215,6 +216,8 @@ export class SessionDurability {
    */
   attach({ bus, journal, storage }: AttachedSession): void {
     this.#bus = bus
+    // The workspace and its databases go by the path without links.
+    this.#parts.sessionDir = realpathSync(this.#parts.sessionDir)
     if (journal !== undefined) this.#parts.journal = journal
     if (storage !== undefined) this.#parts.storage = storage
     if (this.#options.policy === 'strict') this.#gate.attach(bus)

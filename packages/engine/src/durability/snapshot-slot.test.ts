@@ -6,7 +6,7 @@ import { SnapshotSlot } from './snapshot-slot.ts'
 function newSlot() {
   const runs: { batch: string[]; finish: (outcome: string) => void }[] = []
   const announced: string[] = []
-  let onAnnounce: (outcome: string) => Promise<void> = () => Promise.resolve()
+  const hooks: ((outcome: string) => Promise<void>)[] = []
   const slot = new SnapshotSlot<string, string>({
     run: (batch) => {
       const { promise, open } = gate<string>()
@@ -15,16 +15,14 @@ function newSlot() {
     },
     announce: async (outcome) => {
       announced.push(outcome)
-      await onAnnounce(outcome)
+      for (const hook of hooks) await hook(outcome)
     },
   })
   return {
     slot,
     runs,
     announced,
-    onAnnounce: (hook: (outcome: string) => Promise<void>) => {
-      onAnnounce = hook
-    },
+    onAnnounce: (hook: (outcome: string) => Promise<void>): void => void hooks.push(hook),
   }
 }
 

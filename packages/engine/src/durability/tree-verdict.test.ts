@@ -17,7 +17,10 @@ function judge(evidence: Partial<TreeEvidence>) {
 describe('which tree is true', () => {
   it('the local one, when the store has nothing', () => {
     expect(judge({ remote: undefined })).toEqual({ kind: 'live', why: 'never-stored' })
-    expect(judge({ remote: undefined, record: undefined, bootId: 'boot-2' })).toEqual({ kind: 'live', why: 'never-stored' })
+    expect(judge({ remote: undefined, record: undefined, bootId: 'boot-2' })).toEqual({
+      kind: 'live',
+      why: 'never-stored',
+    })
   })
 
   it('the local one, when the store holds our commit and the machine was not rebooted', () => {
