@@ -1,6 +1,5 @@
 import { statSync } from 'node:fs'
-import { NexusError } from '@nexus/errors'
-import { CopyThread, runHere } from './copy-thread.ts'
+import { closedError, CopyThread, runHere } from './copy-thread.ts'
 import type { CopyOutcome, CopyTask } from './copy-task.ts'
 import { discardDestination, reserveDestination } from './destination.ts'
 import { noFailpoint, type Failpoint } from './failpoint.ts'
@@ -29,10 +28,6 @@ interface Running {
   readonly job: CopyJob
   readonly cancel: (reason: unknown) => void
   readonly settled: Promise<void>
-}
-
-function closedError(job: CopyJob): NexusError {
-  return new NexusError('CLOSED', 'The storage manager was disposed', { op: `storage.${job.kind}`, key: job.livePath })
 }
 
 function sizeOf(path: string): number {
@@ -78,7 +73,7 @@ export class Copier {
    * no file behind; after an abort it goes as soon as SQLite lets go of it.
    */
   run(job: CopyJob, signal: AbortSignal | undefined): Promise<CopyOutcome> {
-    if (this.#closed) return Promise.reject(closedError(job))
+    if (this.#closed) return Promise.reject(closedError(job.livePath))
     if (signal?.aborted) return Promise.reject(signal.reason as Error)
     return new Promise((resolve, reject) => {
       const abort = new SharedArrayBuffer(4)
@@ -99,7 +94,7 @@ export class Copier {
 
   /** Rejects everything that runs or waits, with `CLOSED`. */
   cancelAll(): void {
-    for (const { job, cancel } of this.#running) cancel(closedError(job))
+    for (const { job, cancel } of this.#running) cancel(closedError(job.livePath))
   }
 
   /** Ends the worker, and waits until nothing that was running can touch a file any more. */

@@ -26,8 +26,21 @@ interface Pending {
   attempts: number
 }
 
-/** The worker file beside this one: TypeScript when run from source, JavaScript when built. */
-export const COPY_WORKER_URL: URL = new URL(`./copy-worker${extname(import.meta.url)}`, import.meta.url)
+/** What a call gets that came too late, or was running, when the manager was disposed. */
+export function closedError(path: string): NexusError {
+  return new NexusError('CLOSED', 'The storage manager was disposed', { op: 'storage.snapshot', key: path })
+}
+
+// The file beside this one: TypeScript when run from source, JavaScript when built.
+function startWorker(url: URL | undefined, workerData: CopyWorkerData): Worker {
+  const extension = extname(import.meta.url)
+  return new Worker(url ?? new URL(`./copy-worker${extension}`, import.meta.url), {
+    workerData,
+    name: 'nexus-storage',
+    // What the process preloads for itself (tracing, for one) is no business of this thread. Sources need their loader.
+    ...(extension === '.js' ? { execArgv: [] } : {}),
+  })
+}
 
 /**
  * The long-lived worker that large databases are copied in. Started by the first task, one task at a time, holds the process
@@ -35,7 +48,6 @@ export const COPY_WORKER_URL: URL = new URL(`./copy-worker${extname(import.meta.
  */
 export class CopyThread {
   readonly #options: CopyThreadOptions
-  readonly #url: URL
   readonly #pending = new Map<number, Pending>()
   #gate: SharedArrayBuffer | undefined
   #worker: Worker | undefined
@@ -47,12 +59,6 @@ export class CopyThread {
 
   constructor(options: CopyThreadOptions) {
     this.#options = options
-    this.#url = options.workerUrl ?? COPY_WORKER_URL
-  }
-
-  /** Whether a task would find a running worker. */
-  get isWarm(): boolean {
-    return this.#worker !== undefined
   }
 
   /**
@@ -62,8 +68,7 @@ export class CopyThread {
    * @param abort one Int32 that the caller sets to end the task early
    */
   run(task: CopyTask, abort: SharedArrayBuffer, beforeRetry: () => void): Promise<CopyOutcome> {
-    if (this.#closed)
-      return Promise.reject(new NexusError('CLOSED', 'The storage manager was disposed', { op: 'storage' }))
+    if (this.#closed) return Promise.reject(closedError(task.livePath))
     if (this.#unavailable) return this.#runHere(task, abort)
     return new Promise((resolve, reject) => {
       const entry = { id: this.#nextId++, task, abort, beforeRetry, resolve, reject, attempts: 0 }
@@ -80,26 +85,26 @@ export class CopyThread {
     // A thread inside SQLite ends when the call does. Only then are the files that it wrote nobody's but the caller's.
     await worker?.terminate()
     await this.#inline
-    for (const entry of this.#pending.values()) {
-      entry.reject(
-        new NexusError('CLOSED', 'The storage manager was disposed', { op: 'storage', key: entry.task.livePath }),
-      )
-    }
+    for (const { task, reject } of this.#pending.values()) reject(closedError(task.livePath))
     this.#pending.clear()
   }
 
   #post(entry: Pending): void {
     const worker = (this.#worker ??= this.#start())
-    worker.ref()
+    worker?.ref()
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
-    worker.postMessage({ id: entry.id, task: entry.task, abort: entry.abort })
+    worker?.postMessage({ id: entry.id, task: entry.task, abort: entry.abort })
   }
 
-  #start(): Worker {
-    const { failpoint } = this.#options
-    this.#gate = failpoint === undefined ? undefined : new SharedArrayBuffer(4)
-    const workerData: CopyWorkerData = { failpointGate: this.#gate }
-    const worker = new Worker(this.#url, { workerData, name: 'nexus-storage' })
+  #start(): Worker | undefined {
+    this.#gate = this.#options.failpoint === undefined ? undefined : new SharedArrayBuffer(4)
+    let worker: Worker
+    try {
+      worker = startWorker(this.#options.workerUrl, { failpointGate: this.#gate })
+    } catch (error) {
+      this.#lost(error)
+      return undefined
+    }
     let cause: unknown
     worker.on('message', (reply: CopyReply) => this.#receive(worker, reply))
     worker.on('error', (error) => {
@@ -112,20 +117,16 @@ export class CopyThread {
   }
 
   #receive(worker: Worker, reply: CopyReply): void {
-    if (reply.type === 'ready') this.#everReady = true
-    else if (reply.type === 'failpoint') this.#answerFailpoint(reply.name)
-    else {
+    if (reply.type === 'ready') {
+      this.#everReady = true
+    } else if (reply.type === 'failpoint') {
+      this.#answerFailpoint(reply.name)
+    } else {
       const entry = this.#pending.get(reply.id)
       this.#pending.delete(reply.id)
       if (this.#pending.size === 0) worker.unref()
       if (reply.type === 'done') entry?.resolve(reply.outcome)
-      else
-        entry?.reject(
-          Object.assign(
-            new Error(reply.error.message),
-            reply.error.code === undefined ? {} : { code: reply.error.code },
-          ),
-        )
+      else entry?.reject(Object.assign(new Error(reply.error.message), { code: reply.error.code }))
     }
   }
 
@@ -171,7 +172,7 @@ export class CopyThread {
   #fallBack(waiting: readonly Pending[], cause: unknown): void {
     this.#unavailable = true
     this.#options.logger.warn(
-      { err: cause, worker: this.#url.href },
+      { err: cause },
       'the storage worker can not be started: databases are copied on the main thread, which stalls it. Ship the worker file beside the bundle',
     )
     for (const entry of waiting) this.#runHere(entry.task, entry.abort).then(entry.resolve, entry.reject)
