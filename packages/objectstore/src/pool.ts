@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events'
+
 /**
  * Runs `fn` over the items, at most `limit` at a time, started in order. The first failure stops new starts, aborts the
  * signal the running ones were given, waits for them, and is thrown. Nothing of it runs on after the promise settled.
@@ -14,6 +16,8 @@ export async function forEachBounded<T>(
   if (!Number.isInteger(limit) || limit < 1) throw new RangeError(`limit must be a whole number from 1, not ${limit}`)
   signal?.throwIfAborted()
   const abort = new AbortController()
+  // Every running item may listen, and a limit above ten is no leak.
+  setMaxListeners(0, abort.signal)
   let failure: { error: unknown } | undefined
   const stop = (error: unknown): void => {
     if (failure !== undefined) return
