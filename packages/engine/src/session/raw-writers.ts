@@ -55,8 +55,14 @@ const WRITERS: readonly SessionTreeWriter[] = [
     why: 'names a process of this machine; carried elsewhere it would lock every resumed session for ever',
   },
   {
+    source: 'packages/engine/src/session/append-record.ts',
+    writes: 'what session.appendFile() is asked to append',
+    disposition: 'emit',
+    why: 'the workspace announces each append as it is made, in the order of the changes to a path',
+  },
+  {
     source: 'packages/engine/src/session/tree-files.ts',
-    writes: 'what the workspace helpers are asked to write',
+    writes: 'what session.writeFile() is asked to write',
     disposition: 'emit',
     why: 'the workspace announces each change as it is made, in the order of the changes to a path',
   },
