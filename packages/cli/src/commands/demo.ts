@@ -8,7 +8,7 @@ import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { formatBytes, progressBar, table, type Output } from '../output.ts'
 import { UsageError } from '../usage-error.ts'
 
-export const DEMO_USAGE = `nexus demo --import MODULE [--backend NAME] [--seed N] [--keep] [--json]
+export const DEMO_USAGE: string = `nexus demo --import MODULE [--backend NAME] [--seed N] [--keep] [--json]
 
 Runs a session of ${COMPLETED_TURNS} turns over real documents in one process, kills it with SIGKILL inside the next turn,
 resumes the session in a second process with an empty disk, and compares.

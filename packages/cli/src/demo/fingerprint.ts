@@ -21,7 +21,7 @@ export interface Fingerprint {
 const HISTORY = 'context/conversation.jsonl'
 
 /** Where the database lies in the session's tree. */
-export const DATABASE_PATH = `plugins/${LIBRARIAN_ID}/store.db`
+export const DATABASE_PATH: string = `plugins/${LIBRARIAN_ID}/store.db`
 
 /** What a session has before its first commit. */
 export function emptyFingerprint(): Fingerprint {

@@ -170,7 +170,7 @@ function openStorage(
   config: EngineConfig,
   workspace: SessionWorkspace,
   durability: SessionDurability | undefined,
-  { logger }: ResolvedOptions,
+  { logger, failpoint }: ResolvedOptions,
 ): StorageManager {
   const { root, busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen } = config.core.storage
   return openStorageManager({
@@ -181,6 +181,7 @@ function openStorage(
     poolMaxIdle,
     poolMaxOpen,
     logger,
+    failpoint: (name) => void failpoint(name),
     ...(config.core.agentId === '' ? {} : { agentId: config.core.agentId }),
     ...(durability === undefined
       ? {}

@@ -45,7 +45,8 @@ export async function shutdownSession({ session, bus, options, reason, clean }: 
     if (durability !== undefined) await step('object store', () => durability.detachInputs())
     if (clean) await step('announce', () => bus.emit('core.shutdown', { reason }))
     await step('plugins', () => plugins.shutdown({ timeoutMs: deadline.leftMs }))
-    await step('events', () => bus.drain({ timeoutMs: deadline.leftMs }))
+    // Handlers that never settle get half of what is left; the rest belongs to the final snapshot.
+    await step('events', () => bus.drain({ timeoutMs: deadline.leftMs / 2 }))
     background.abort()
     if (clean) {
       await step('metadata', () => workspace.saveMeta(endedMeta(workspace.meta(), clock.now())))
