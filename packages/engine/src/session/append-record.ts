@@ -6,6 +6,9 @@ import type { FileChange } from './file-events.ts'
 import { failedOpen, OPEN_SAFELY, wrongKind } from './regular-file.ts'
 import type { TreeSlot } from './tree-path.ts'
 
+/** Failpoints of an append. */
+export const APPEND_FAILPOINTS: readonly string[] = ['append:measured', 'append:written']
+
 const FILE_MODE = 0o600
 const OPEN_APPEND = constants.O_WRONLY | constants.O_APPEND | OPEN_SAFELY
 
@@ -28,6 +31,7 @@ export async function appendRecord(
     await failpoint('append:measured')
     await writeOrTakeBack(fd, bytes, before.size, created ? slot : undefined)
     const sizeBytes = fstatSync(fd).size
+    await failpoint('append:written')
     await sync(fd, created)
     // Another process appended, too: no offset would be true, and 0 means "treat it as rewritten".
     const offset = sizeBytes - before.size === bytes.byteLength ? before.size : 0

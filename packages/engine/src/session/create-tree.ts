@@ -20,6 +20,9 @@ export interface CreateSessionTreeOptions {
   failpoint?: Failpoint
 }
 
+/** Failpoints of {@link createSessionTree}, besides those of an atomic write. */
+export const CREATE_TREE_FAILPOINTS: readonly string[] = ['create-tree:staged', 'create-tree:renamed']
+
 const DIRECTORY_MODE = 0o700
 // blobs/ appears with the first blob, and every plugin's own directory when it asks for it.
 const DIRECTORIES = ['context', 'files', 'journal', 'metadata', 'plugins']

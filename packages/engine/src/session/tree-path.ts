@@ -137,9 +137,20 @@ export class TreeRoot {
       if (systemCode(error) === 'ENOENT' && options.create === true && relPath !== '') {
         return this.#createDirectory(relPath, options)
       }
+      this.#refuseEscape(relPath)
       throw fromSystemError(error, 'session.path', relPath)
     }
     return this.#verified(fd, path, relPath)
+  }
+
+  /** What can't be opened may still lead out of the tree; whether anything is there is nobody's business then. */
+  #refuseEscape(relPath: string): void {
+    if (relPath === '') return
+    try {
+      this.#findSlot(relPath, {}).close()
+    } catch (error) {
+      if (error instanceof PathEscapeError) throw namedAfter(relPath, error)
+    }
   }
 
   #createDirectory(relPath: string, options: OpenDirectoryOptions): TreeDirectory {
