@@ -39,7 +39,7 @@ export class BlobCorruptError extends NexusError {
     const more = mismatches.length > 1 ? ` (and ${mismatches.length - 1} more)` : ''
     super(
       'CORRUPT',
-      `blob ${sha256} holds bytes whose sha256 is ${actualSha256}${more}: delete it and put or fetch it again`,
+      `the bytes for blob ${sha256} have the sha256 ${actualSha256}${more}: delete that copy and fetch the blob again`,
       { op, key: sha256 },
     )
     this.name = 'BlobCorruptError'

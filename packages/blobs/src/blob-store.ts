@@ -82,6 +82,9 @@ export class BlobStore {
       failpoint: options.failpoint ?? noFailpoint,
       now: () => this.#now(),
       onUse: (sha256) => this.#noteUse(sha256),
+      onMetaError: (error, path) => {
+        options.logger?.warn({ err: error, path }, 'the media type of a blob could not be made durable')
+      },
     })
     this.#reader = new BlobReader({
       dir: this.dir,
@@ -229,6 +232,14 @@ export class BlobStore {
     }
   }
 
+  /**
+   * Resolves when the media types of all puts that resolved are durable too. Their bytes are already; the types follow
+   * by themselves within moments, so only a test or a measurement needs to wait.
+   */
+  flush(): Promise<void> {
+    return this.#writer.flush()
+  }
+
   async #putBytes(
     data: Uint8Array,
     mediaType: string,
@@ -241,7 +252,7 @@ export class BlobStore {
       signal?.throwIfAborted()
       return await this.#writer.putBytes(data, mediaType, this.#lane.active > 1, expected)
     } catch (error) {
-      throw wrap(error, 'blobs.put', this.dir)
+      throw signal?.aborted === true && error === signal.reason ? error : wrap(error, 'blobs.put', this.dir)
     } finally {
       this.#lane.leave()
     }

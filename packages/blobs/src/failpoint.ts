@@ -9,9 +9,10 @@ export const FAILPOINTS = [
   'blobs:temp-created',
   'blobs:chunk-written',
   'blobs:temp-synced',
-  'blobs:meta-renamed',
+  'blobs:meta-written',
   'blobs:bin-renamed',
   'blobs:directory-synced',
+  'blobs:meta-synced',
   'blobs:bin-evicted',
   'blobs:evicted',
 ] as const

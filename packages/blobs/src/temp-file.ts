@@ -4,7 +4,7 @@ import { hostname } from 'node:os'
 
 /** The prefix that keeps temp files of the engine out of snapshots and listings. */
 const PREFIX = '.nexus-tmp-'
-const NAME = /^\.nexus-tmp-([0-9a-f]{8})-([0-9a-z]+)-[0-9a-f]{12}$/
+const NAME = /^\.nexus-tmp-([0-9a-f]{8})-([0-9a-z]+)-[0-9a-z]+$/
 
 /** How long a temp file whose writer can't be judged by its pid is left alone: 24 hours after its last write, in ms. */
 export const TEMP_GRACE_MS: number = 24 * 60 * 60 * 1000
@@ -20,9 +20,13 @@ const scope = createHash('sha256')
 
 const own = new Set<string>()
 
+// Apart from any other thread of this process that puts into the same directory; the counter tells names of this one apart.
+const run = randomBytes(6).toString('hex')
+let counter = 0
+
 /** A fresh temp name of this process, which counts as live until {@link releaseTempName}. */
 export function claimTempName(): string {
-  const name = `${PREFIX}${scope}-${process.pid.toString(36)}-${randomBytes(6).toString('hex')}`
+  const name = `${PREFIX}${scope}-${process.pid.toString(36)}-${run}${(counter++).toString(36)}`
   own.add(name)
   return name
 }
