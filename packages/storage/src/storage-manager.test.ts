@@ -164,6 +164,19 @@ describe('closeAll', () => {
     expect(await manager.checkpoint('session')).toMatchObject([{ busy: false }, { busy: false }])
   })
 
+  it('empties a large WAL in the worker first, because the last connection to close would do it here', async () => {
+    const reached: string[] = []
+    const { manager } = tempManager({ failpoint: (name) => void reached.push(name) })
+    const { db, path } = manager.open('session', 'p')
+    db.pragma('wal_autocheckpoint = 0')
+    fill(db, 1000)
+    manager.open('session', 'small').put('a', '1')
+    reached.length = 0
+    await manager.closeAll()
+    expect(reached.filter((name) => name === 'storage:before-checkpoint')).toHaveLength(1)
+    expect(existsSync(`${path}-wal`)).toBe(false)
+  })
+
   it('warns of a connection that an open iterator keeps, and does not fail', async () => {
     const warnings: object[] = []
     const warn = (fields: object): void => void warnings.push(fields)

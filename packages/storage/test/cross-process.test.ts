@@ -1,5 +1,5 @@
-import { lstatSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { lstatSync, mkdirSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { startChild } from './child.ts'
 import { column, fill, inspect, integrityOf } from './sample-database.ts'
@@ -68,6 +68,18 @@ it('several processes can open a new database at the same moment', async () => {
   for (const child of children) child.process.send('go')
   expect(await Promise.all(children.map(({ ended }) => ended))).toEqual([0, 0, 0, 0])
   expect(manager.open('session', 'p').list()).toEqual(names)
+})
+
+it('a database that another process is writing to, without a WAL, can be opened once that is over', async () => {
+  const { manager, dir } = tempManager()
+  const path = join(dir, 'session/plugins/p/store.db')
+  mkdirSync(dirname(path), { recursive: true })
+  const child = startChild('holder-child.ts', [path])
+  await child.heard(1)
+  child.process.send('release soon')
+  // SQLite refuses to enter WAL here without asking its busy handler.
+  expect(manager.open('session', 'p').db.prepare('SELECT a FROM t').pluck().all()).toEqual([1])
+  expect(await child.ended).toBe(0)
 })
 
 // Closing any descriptor of a file drops every lock that the process has on it, so the locks are what shows an open that went
