@@ -6,6 +6,7 @@ import { syncData, writeFully, type JournalFs } from './journal-fs.ts'
 import type { Logger } from './logger.ts'
 import { PendingLines, type WrittenText } from './pending-lines.ts'
 import { rewriteUnsynced } from './rewrite-unsynced.ts'
+import { within } from './within.ts'
 
 export interface DurableLogOptions {
   dir: string
@@ -42,13 +43,14 @@ const RETRY_MAX_MS = 2000
 const RETAIN_BYTES = 16 * 1024 * 1024
 const SYNC_AHEAD_BYTES = 4 * 1024 * 1024
 /** How long a grouped sync may take before those who wait for it are told, in milliseconds. */
-const GROUP_DEADLINE_MS = 30_000
+export const GROUP_DEADLINE_MS = 30_000
 
 // utf8 needs at most three bytes per UTF-16 unit. Writes are synchronous, so all logs share one buffer.
 let scratch: Buffer | undefined
 
 interface SyncGroup {
   promise: Promise<void>
+  inTime?: Promise<void>
   resolve: () => void
   reject: (error: Error) => void
 }
@@ -195,44 +197,52 @@ export class DurableLog {
   }
 
   /**
-   * Resolves when everything pushed so far is durable; undefined when it is already. All callers between two syncs share
-   * one. Rejects when that takes longer than 30 s.
+   * Resolves when everything pushed so far is durable, however long a failing disk takes; undefined when it is already.
+   * All callers between two syncs share one.
    */
   durable(): Promise<void> | undefined {
+    return this.#durableGroup()?.promise
+  }
+
+  /** Like {@link durable}, but rejects with `UNAVAILABLE` after {@link GROUP_DEADLINE_MS}. */
+  durableInTime(): Promise<void> | undefined {
+    const group = this.#durableGroup()
+    if (!group) return undefined
+    group.inTime ??= this.#inTime(group.promise)
+    return group.inTime
+  }
+
+  #durableGroup(): SyncGroup | undefined {
     if (this.#pending.empty && !this.#broken && (!this.#options.syncs || this.#syncedSeq === this.#writtenSeq)) {
       return undefined
     }
-    this.#group ??= this.#newGroup()
-    return this.#group.promise
+    return (this.#group ??= this.#newGroup())
   }
 
   #newGroup(): SyncGroup {
-    const { clock } = this.#options
-    let settle!: Pick<SyncGroup, 'resolve' | 'reject'>
-    const promise = new Promise<void>((resolve, reject) => {
-      settle = { resolve, reject }
-    })
+    const group = {} as SyncGroup
+    group.promise = new Promise((resolve, reject) => Object.assign(group, { resolve, reject }))
     // A group that nobody waits for any more must not end the process when it fails.
-    promise.catch(() => undefined)
-    const timer = clock.setTimeout(() => group.reject(this.#late()), GROUP_DEADLINE_MS)
-    const group: SyncGroup = {
-      promise,
-      resolve: () => {
-        clock.clearTimeout(timer)
-        settle.resolve()
-      },
-      reject: (error) => {
-        clock.clearTimeout(timer)
-        if (this.#group === group) this.#group = undefined
-        settle.reject(error)
-      },
-    }
+    group.promise.catch(() => undefined)
     // One turn of the loop later, so that everyone who was woken by the same sync gets into the same next one.
     setImmediate(() => void this.#pump())
     return group
   }
 
-  #late(): NexusError {
+  #inTime(promise: Promise<void>): Promise<void> {
+    const { clock } = this.#options
+    const bounded = within(promise, {
+      clock,
+      deadlineMs: GROUP_DEADLINE_MS,
+      signal: undefined,
+      late: () => this.lateError(),
+    })
+    bounded.catch(() => undefined)
+    return bounded
+  }
+
+  /** What those are told who waited too long. */
+  lateError(): NexusError {
     return new NexusError('UNAVAILABLE', `${this.#options.path} could not be made durable in time`, {
       op: 'journal.barrier',
       key: this.#options.path,
@@ -353,12 +363,12 @@ export class DurableLog {
   }
 
   /** Ends timers and closes the file. What is still in memory is lost; callers wait for {@link durable} first. */
-  async close(): Promise<void> {
+  close(): Promise<void> {
     this.#closed = true
     const { clock } = this.#options
     if (this.#flushTimer) clock.clearTimeout(this.#flushTimer)
     if (this.#retryTimer) clock.clearTimeout(this.#retryTimer)
-    this.#group?.reject(this.#late())
-    await this.#lock.run(async () => this.#fs.closeSync(this.#fd))
+    this.#group?.reject(this.lateError())
+    return this.#lock.run(async () => this.#fs.closeSync(this.#fd))
   }
 }

@@ -33,6 +33,8 @@ export async function openActive(
   const { fs } = options
   const fd = fs.openSync(`${dir}/${ACTIVE_SEGMENT}`, 'a+', 0o600)
   try {
+    // The file may be new, and its lines can't be durable before its name is.
+    if (fs.fstatSync(fd).size === 0) syncDirSync(fs, dir)
     const active = { fd, sizeBytes: mendTail(dir, fd, options), lastSeq: 0 }
     active.lastSeq = highestSeq(fs, fd, active.sizeBytes)
     return newest ? await joinSealed(dir, active, newest, options) : active

@@ -18,6 +18,7 @@ export class Projections {
   readonly #projections = new Set<Projection>()
   #waiting: { seq: number; type: string; line: string }[] = []
   #delivering = false
+  #writtenSeq = 0
 
   constructor(logger: Logger) {
     this.#logger = logger
@@ -31,8 +32,10 @@ export class Projections {
   }
 
   /** Keeps a line until it is written, when somebody wants it. */
-  note(seq: number, type: string, line: string): void {
+  note(seq: number, line: string): void {
     if (this.#projections.size === 0) return
+    // From the line, not from the record, whose fields may be anything, throwing getters included.
+    const type = typeOf(line)
     for (const projection of this.#projections) {
       if (projection.types.has(type)) {
         this.#waiting.push({ seq, type, line })
@@ -41,14 +44,15 @@ export class Projections {
     }
   }
 
-  /** Delivers what has been written up to `seq`. A handler that appends events gets them afterwards, in order. */
+  /** Delivers what has been written up to `seq`. What a handler appends meanwhile is delivered afterwards, in order. */
   deliver(seq: number): void {
+    this.#writtenSeq = seq
     if (this.#delivering || this.#waiting.length === 0) return
     this.#delivering = true
     let next = 0
     for (; next < this.#waiting.length; next++) {
       const waiting = this.#waiting[next]
-      if (!waiting || waiting.seq > seq) break
+      if (!waiting || waiting.seq > this.#writtenSeq) break
       this.#hand(waiting)
     }
     this.#waiting.splice(0, next)
@@ -73,4 +77,10 @@ export class Projections {
       failed(error)
     }
   }
+}
+
+const TYPE = /"type":"([^"\\]*)"/
+
+function typeOf(line: string): string {
+  return TYPE.exec(line.slice(0, 512))?.[1] ?? decodeLine(line)?.type ?? ''
 }

@@ -120,6 +120,7 @@ export function decode(line: string, markers: boolean): JournalEnvelope | undefi
   const envelope = value as JournalEnvelope
   if (!Number.isSafeInteger(envelope.seq) || envelope.seq < 1 || typeof envelope.type !== 'string') return undefined
   envelope.source ??= ''
+  envelope.session_id ??= ''
   envelope.depth ??= 0
   if (markers) envelope.payload = revivePayload(envelope.payload)
   return envelope

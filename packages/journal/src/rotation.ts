@@ -49,7 +49,7 @@ export async function rotate(options: RotationOptions): Promise<SealedSegment | 
     sizeBytes = await sealSegment(fs, { fd, ...cut }, temp, () => failpoint('rotate:slice'))
     failpoint('rotate:sealed')
     // A failed sync means that what was read above may not be what was written.
-    await log.durable()
+    await log.durableInTime()
     if (log.syncFailures !== failures) throw log.error ?? new NexusError('LOCAL_IO', 'a sync failed during rotation')
     fs.renameSync(temp, `${dir}/${name}`)
   } catch (error) {

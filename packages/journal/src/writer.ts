@@ -1,3 +1,4 @@
+import { dirname, resolve } from 'node:path'
 import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
 import { systemClock, type Clock } from './clock.ts'
 import { DurableLog } from './durable-log.ts'
@@ -6,7 +7,7 @@ import { finishRewind } from './finish-rewind.ts'
 import { ACTIVE_SEGMENT, SCHEMA_VERSION, TEMP_PREFIX } from './format.ts'
 import { readHeader, writeHeader } from './header.ts'
 import { highestSegmentNumber, listNames, sealedFiles } from './journal-files.ts'
-import { nodeFs, type JournalFs } from './journal-fs.ts'
+import { nodeFs, syncDirSync, type JournalFs } from './journal-fs.ts'
 import { silentLogger } from './logger.ts'
 import { openActive } from './open-active.ts'
 import { Projections, type ProjectionHandler } from './projections.ts'
@@ -45,6 +46,8 @@ export class JournalWriter {
   /** Snapshots that keep rotations away at present. */
   #holds = 0
   #rotationOwed = false
+  /** Keeps a long turn from trying again and again. */
+  #rotationFailed = false
   #closing: Promise<void> | undefined
 
   private constructor(
@@ -82,7 +85,7 @@ export class JournalWriter {
     const { fs = nodeFs, clock = systemClock, logger = silentLogger, failpoint = noFailpoint } = options
     const full = { ...options, fs, clock, logger, failpoint }
     try {
-      fs.mkdirSync(dir, { recursive: true, mode: 0o700 })
+      makeDir(fs, dir)
       await finishRewind(dir, fs, failpoint)
       const names = removeLeftovers(fs, dir)
       if (!readHeader(dir, fs)) {
@@ -119,7 +122,7 @@ export class JournalWriter {
     if (this.#closing) return 0
     const seq = ++this.#lastSeq
     const line = encodeRecord(seq, record)
-    this.#projections.note(seq, record.type, line)
+    this.#projections.note(seq, line)
     this.#log.push(line, seq, options?.writeThrough === true)
     return seq
   }
@@ -138,7 +141,7 @@ export class JournalWriter {
 
   #onWritten(seq: number): void {
     this.#projections.deliver(seq)
-    if (this.#log.sizeBytes >= FORCED_ROTATION_BYTES) this.#startRotation()
+    if (this.#log.sizeBytes >= FORCED_ROTATION_BYTES && !this.#rotationFailed) this.#startRotation()
   }
 
   /**
@@ -146,7 +149,7 @@ export class JournalWriter {
    * when there is nothing to wait for, and under the other policies.
    */
   committed(): Promise<void> | undefined {
-    return this.#options.fsync === 'every-event' ? this.#log.durable() : undefined
+    return this.#options.fsync === 'every-event' ? this.#log.durableInTime() : undefined
   }
 
   /**
@@ -164,18 +167,12 @@ export class JournalWriter {
   async #settle(options: WaitOptions): Promise<void> {
     this.#log.flush(true)
     const durable = this.#log.durable()
-    if (!durable) return
-    await within(durable, {
-      clock: this.#options.clock,
-      deadlineMs: options.deadlineMs ?? BARRIER_DEADLINE_MS,
-      signal: options.signal,
-      late: () =>
-        new NexusError('UNAVAILABLE', `the journal in ${this.#dir} could not be written before the deadline`, {
-          op: 'journal.barrier',
-          key: this.#dir,
-          cause: this.#log.error,
-        }),
-    })
+    if (durable) await this.#within(durable, options)
+  }
+
+  /** Nothing here waits for ever, whatever the disk does. */
+  #within<T>(promise: Promise<T>, { signal, deadlineMs = BARRIER_DEADLINE_MS }: WaitOptions): Promise<T> {
+    return within(promise, { clock: this.#options.clock, deadlineMs, signal, late: () => this.#log.lateError() })
   }
 
   /**
@@ -188,14 +185,20 @@ export class JournalWriter {
   }
 
   #startRotation(): void {
-    if (this.#rotation) return
-    if (this.#holds > 0) {
+    if (this.#rotation || this.#holds > 0) {
       this.#rotationOwed = true
       return
     }
+    this.#rotationOwed = false
     this.#rotation = this.#rotate().finally(() => {
       this.#rotation = undefined
+      this.#startOwedRotation()
     })
+  }
+
+  #startOwedRotation(): void {
+    if (this.#rotationOwed && this.#holds === 0 && this.#log.sizeBytes >= this.#options.rotateBytes)
+      this.#startRotation()
   }
 
   async #rotate(): Promise<void> {
@@ -204,8 +207,10 @@ export class JournalWriter {
     const number = ++this.#highestSegment
     try {
       const sealed = await rotate({ fs, dir: this.#dir, log: this.#log, number, failpoint })
+      this.#rotationFailed = false
       if (sealed) logger.debug({ dir: this.#dir, ...sealed }, 'sealed a journal segment')
     } catch (error) {
+      this.#rotationFailed = true
       logger.warn({ err: error, dir: this.#dir }, 'the journal could not be rotated; the next turn tries again')
     }
   }
@@ -226,7 +231,7 @@ export class JournalWriter {
     const { fs, failpoint } = this.#options
     this.#holds++
     try {
-      await this.#rotation
+      if (this.#rotation) await this.#within(this.#rotation, options)
       if (this.#closing) await this.#closing.catch(() => undefined)
       else await this.#settle(options)
       return await snapshotJournal({ fs, failpoint, dir: this.#dir, destDir, log: this.#log, signal: options.signal })
@@ -234,15 +239,9 @@ export class JournalWriter {
       if (isNexusError(error) || options.signal?.aborted) throw error
       throw fromSystemError(error, 'journal.snapshot', destDir)
     } finally {
-      this.#release()
+      this.#holds--
+      this.#startOwedRotation()
     }
-  }
-
-  #release(): void {
-    this.#holds--
-    if (this.#holds > 0 || !this.#rotationOwed) return
-    this.#rotationOwed = false
-    this.#startRotation()
   }
 
   /**
@@ -267,9 +266,13 @@ export class JournalWriter {
     try {
       await this.#settle(options)
     } finally {
-      await this.#rotation
-      await this.#log.close()
+      await this.#within(this.#closeFile(), options)
     }
+  }
+
+  async #closeFile(): Promise<void> {
+    while (this.#rotation) await this.#rotation
+    await this.#log.close()
   }
 
   #assertOpen(op: string): void {
@@ -284,6 +287,14 @@ function newHeader(options: JournalWriterOptions, clock: Clock): Parameters<type
     fsync_mode: options.fsync,
     session_id: options.sessionId,
   }
+}
+
+/** Creates the directory and its parents, durably: an event can't outlive the directory it is in. */
+function makeDir(fs: JournalFs, dir: string): void {
+  const created = fs.mkdirSync(dir, { recursive: true, mode: 0o700 })
+  if (created === undefined) return
+  const first = resolve(created)
+  for (let path = resolve(dir); path.length >= first.length; path = dirname(path)) syncDirSync(fs, dirname(path))
 }
 
 /** Removes unfinished files of an earlier writer; returns the names that stay. */

@@ -1,0 +1,58 @@
+import nodeFsModule from 'node:fs'
+import type { JournalFs } from '../../src/index.ts'
+
+/** One call of a file function. */
+export interface FsCall {
+  /** From 0, over all functions. */
+  index: number
+  name: keyof JournalFs
+  args: readonly unknown[]
+}
+
+/** File functions that remember what was asked of them. */
+export type FaultyFs = JournalFs & {
+  calls: FsCall[]
+  /** Descriptors that are open at present. */
+  open: ReadonlySet<number>
+}
+
+/**
+ * The real file functions, with `decide` asked before each call: an error makes the call fail with it, a number makes a
+ * write take only that many bytes.
+ */
+export function faultyFs(decide: (call: FsCall) => Error | number | undefined): FaultyFs {
+  const calls: FsCall[] = []
+  const open = new Set<number>()
+  return new Proxy({ calls, open } as unknown as FaultyFs, {
+    get(target, name: keyof FaultyFs) {
+      if (name === 'calls' || name === 'open') return target[name]
+      return (...args: unknown[]): unknown => {
+        const call = { index: calls.length, name, args }
+        calls.push(call)
+        const result = perform(name, args, decide(call))
+        if (name === 'openSync') open.add(result as number)
+        if (name === 'closeSync') open.delete(args[0] as number)
+        return result
+      }
+    },
+  })
+}
+
+function perform(name: keyof JournalFs, args: unknown[], fault: Error | number | undefined): unknown {
+  if (fault instanceof Error) {
+    const callback = args.at(-1)
+    if (typeof callback !== 'function') throw fault
+    setImmediate(() => (callback as (error: Error) => void)(fault))
+    return undefined
+  }
+  if (typeof fault === 'number' && name === 'writeSync') {
+    const [fd, bytes, offset] = args as [number, Uint8Array, number]
+    return nodeFsModule.writeSync(fd, bytes, offset, fault)
+  }
+  return (nodeFsModule[name] as (...all: unknown[]) => unknown)(...args)
+}
+
+/** A system error as Node throws it. */
+export function systemError(code: string): NodeJS.ErrnoException {
+  return Object.assign(new Error(`${code}: injected`), { code })
+}
