@@ -26,27 +26,46 @@ function publicReadmes(): Readme[] {
   return [{ name: 'the repository', path: join(repositoryRoot, 'README.md') }, ...readmes]
 }
 
-function firstExample(markdown: string): string | undefined {
-  return /^```ts\n([\s\S]*?)^```$/m.exec(markdown)?.[1]
+const EXAMPLE = /^```ts\n([\s\S]*?)^```$/gm
+
+function examplesIn(path: string): string[] {
+  return [...readFileSync(path, 'utf8').matchAll(EXAMPLE)].map((match) => match[1] as string)
+}
+
+function guides(): { guide: string; number: number; example: string }[] {
+  const directory = join(repositoryRoot, 'docs', 'guides')
+  return readdirSync(directory).flatMap((guide) =>
+    examplesIn(join(directory, guide)).map((example, index) => ({ guide, number: index + 1, example })),
+  )
+}
+
+/** Runs an example as a program of its own, in a directory of its own. Rejects when it fails or doesn't end by itself. */
+async function runExample(example: string): Promise<void> {
+  mkdirSync(examplesDir, { recursive: true })
+  const directory = mkdtempSync(join(examplesDir, 'run-'))
+  try {
+    const file = join(directory, 'example.ts')
+    writeFileSync(file, example)
+    await promisify(execFile)(process.execPath, ['--import', 'tsx', '--conditions', '@nexus/source', file], {
+      cwd: directory,
+      timeout: 45_000,
+      env: { ...process.env, HOME: directory },
+    })
+  } finally {
+    rmSync(directory, { recursive: true, force: true })
+  }
 }
 
 describe('README examples', () => {
   it.concurrent.each(publicReadmes())('the example of $name runs and ends by itself', async ({ path }) => {
-    const example = firstExample(readFileSync(path, 'utf8'))
+    const [example] = examplesIn(path)
     expect(example, `${path} has no ts example`).toBeDefined()
-    mkdirSync(examplesDir, { recursive: true })
-    const directory = mkdtempSync(join(examplesDir, 'run-'))
-    try {
-      const file = join(directory, 'example.ts')
-      writeFileSync(file, example ?? '')
-      const run = promisify(execFile)
-      await run(process.execPath, ['--import', 'tsx', '--conditions', '@nexus/source', file], {
-        cwd: directory,
-        timeout: 45_000,
-        env: { ...process.env, HOME: directory },
-      })
-    } finally {
-      rmSync(directory, { recursive: true, force: true })
-    }
+    await runExample(example ?? '')
+  })
+})
+
+describe('guides', () => {
+  it.concurrent.each(guides())('example $number of $guide runs and ends by itself', async ({ example }) => {
+    await runExample(example)
   })
 })
