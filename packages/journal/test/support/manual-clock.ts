@@ -14,6 +14,11 @@ export class ManualClock implements Clock {
     return this.#timers.size
   }
 
+  /** How long until the next timer fires, in milliseconds; Infinity when there is none. */
+  get nextInMs(): number {
+    return Math.min(Infinity, ...[...this.#timers].map(({ at }) => at - this.#now))
+  }
+
   now(): number {
     return this.#now
   }
