@@ -141,7 +141,9 @@ export class HeldLock implements SessionLock {
     const self = this.#processes.self()
     const { holder } = there
     const sameProcess = holder?.pid === self.pid && holder.pidStart === self.pidStart && holder.bootId === self.bootId
-    return sameProcess ? 'superseded' : 'lost'
+    if (!sameProcess) return 'lost'
+    // Our file still has a name, in the tree that was set aside: it is let go with that one.
+    return nameless ? 'superseded' : 'ours'
   }
 
   #end(): void {
