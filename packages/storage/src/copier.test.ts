@@ -1,9 +1,16 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { fill } from '../test/sample-database.ts'
 import { tempDir, tempManager } from '../test/temp-dir.ts'
 import { Copier } from './copier.ts'
+
+function takeLong(name: string): void {
+  if (name !== 'storage:before-vacuum') return
+  const endMs = performance.now() + 15
+  while (performance.now() < endMs);
+}
 
 describe('where a copy is made', () => {
   it('depends on the size of the database and of its WAL', () => {
@@ -22,6 +29,17 @@ describe('where a copy is made', () => {
     writeFileSync(livePath, '')
     writeFileSync(`${livePath}-wal`, Buffer.alloc(1024 * 1024 + 1))
     expect(inline()).toEqual([false, false, false])
+  })
+
+  it('is a worker from then on, when a small one once took long', async () => {
+    const dir = tempDir()
+    const copier = new Copier({ busyTimeoutMs: 0, failpoint: takeLong })
+    onTestFinished(() => copier.close())
+    const job = { kind: 'snapshot' as const, livePath: join(dir, 'a.db'), destPath: join(dir, 'b.db') }
+    new Database(job.livePath).exec('CREATE TABLE t (a)').close()
+    expect(copier.isInline(job)).toBe(true)
+    await copier.run(job, undefined)
+    expect(copier.isInline(job)).toBe(false)
   })
 
   it('is the main thread for a small database, without starting a worker', async () => {

@@ -1,7 +1,9 @@
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import Database from 'better-sqlite3'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { column, fill, integrityOf } from '../test/sample-database.ts'
 import { tempManager } from '../test/temp-dir.ts'
+import { vacuumInto } from './copy-database.ts'
 import type { Storage } from './storage.ts'
 
 const WRITES = 40
@@ -37,6 +39,18 @@ function writtenAtEachStep(): {
     },
   }
 }
+
+it('syncs again after a compact copy: closing may have to checkpoint', () => {
+  const { manager, dir } = tempManager()
+  const { db, path } = manager.open('session', 'p')
+  fill(db, 10)
+  const own = new Database(path)
+  onTestFinished(() => void own.close())
+  vacuumInto(own, join(dir, 'copy.db'))
+  expect(own.pragma('synchronous', { simple: true })).toBe(2)
+  expect(() => vacuumInto(own, join(dir, 'copy.db'))).toThrow(/already exists/)
+  expect(own.pragma('synchronous', { simple: true })).toBe(2)
+})
 
 describe('a copy page by page', () => {
   it.each(['copy', 'foreign'] as const)(

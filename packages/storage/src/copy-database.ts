@@ -16,11 +16,16 @@ const MAX_STEP_PAGES = 0x7fffffff
  * @param db a connection of the manager's own: on a plugin's, an open iterator or transaction makes this fail
  */
 export function vacuumInto(db: Connection, destPath: string): void {
-  // The copy is uploaded and thrown away, so syncing it would be waste. This is set after the checkpoint, which must sync.
-  db.pragma('synchronous = OFF')
   // Each page is visited once: a cache that fits the processor's is faster than a large one.
   db.pragma(`cache_size = -${COPY_CACHE_KB}`)
-  db.prepare('VACUUM INTO ?').run(destPath)
+  // The copy is uploaded and thrown away, so syncing it would be waste. A checkpoint has to sync, though: the one before this
+  // call, and the one that closing does when this turns out to be the database's last connection.
+  db.pragma('synchronous = OFF')
+  try {
+    db.prepare('VACUUM INTO ?').run(destPath)
+  } finally {
+    db.pragma('synchronous = FULL')
+  }
 }
 
 /**

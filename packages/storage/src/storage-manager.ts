@@ -133,8 +133,9 @@ export class StorageManager {
   }
 
   /**
-   * Copies any other SQLite file, page by page, as of one moment. Nothing of its schema runs and its WAL stays where it is; a
-   * transaction that a dead process left half done is undone first, as the next program to open it would.
+   * Copies any other SQLite file, page by page, as of one moment. Nothing of its schema runs. Its WAL stays where it is, and
+   * SQLite may put a `-shm` beside it; a transaction that a dead process left half done is undone first, as the next program
+   * to open it would.
    *
    * @throws NotADatabaseError (code `UNSUPPORTED`) when the file, or what lies beside it, isn't SQLite's: nothing was
    * touched, copy it as a plain file. NexusError `PRECONDITION` when the destination exists; `NOT_FOUND`, `CORRUPT`,
