@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+
+const STATIC_IMPORT = /^(?:import|export)\s(?!type\b)[^;]*?from '([^']+)'|^import '([^']+)'/gm
+
+/** Packages that loading a module loads before its first line runs, found by following relative imports. */
+function staticallyLoaded(entry: URL): Set<string> {
+  const packages = new Set<string>()
+  const seen = new Set<string>()
+  const visit = (module: URL): void => {
+    if (seen.has(module.href)) return
+    seen.add(module.href)
+    for (const [, from, bare] of readFileSync(fileURLToPath(module), 'utf8').matchAll(STATIC_IMPORT)) {
+      const name = (from ?? bare) as string
+      if (name.startsWith('.')) visit(new URL(name, module))
+      else packages.add(name)
+    }
+  }
+  visit(entry)
+  return packages
+}
+
+describe('importing the engine', () => {
+  it('loads neither the YAML parser, nor the schema library, nor the logger: they come when they are needed', () => {
+    const loaded = staticallyLoaded(new URL('../src/index.ts', import.meta.url))
+    expect([...loaded]).toContain('@nexus/journal')
+    for (const heavy of ['yaml', 'valibot', 'pino']) expect([...loaded]).not.toContain(heavy)
+  })
+
+  it('would be found out: reading a configuration does load them', () => {
+    const loaded = staticallyLoaded(new URL('../src/config/read-config.ts', import.meta.url))
+    expect([...loaded]).toEqual(expect.arrayContaining(['yaml', 'valibot']))
+  })
+})
