@@ -14,7 +14,8 @@ const ALLOWED = {
   '@nexus/objectstore-contract': [SEAM],
   '@nexus/journal': ['@nexus/errors', 'zstd-napi'],
   '@nexus/blobs': ['@nexus/errors'],
-  '@nexus/storage': ['@nexus/errors', 'better-sqlite3'],
+  // Its handles are of better-sqlite3's type, so whoever compiles against them needs the types, too.
+  '@nexus/storage': ['@nexus/errors', 'better-sqlite3', '@types/better-sqlite3'],
   '@nexus/engine': [
     '@nexus/errors',
     SEAM,
