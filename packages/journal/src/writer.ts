@@ -185,6 +185,7 @@ export class JournalWriter {
   }
 
   #startRotation(): void {
+    if (this.#closing) return
     if (this.#rotation || this.#holds > 0) {
       this.#rotationOwed = true
       return
