@@ -212,6 +212,7 @@ export class JournalWriter {
       if (sealed) logger.debug({ dir: this.#dir, ...sealed }, 'sealed a journal segment')
     } catch (error) {
       this.#rotationFailed = true
+      this.#rotationOwed = false
       logger.warn({ err: error, dir: this.#dir }, 'the journal could not be rotated; the next turn tries again')
     }
   }
