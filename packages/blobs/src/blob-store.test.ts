@@ -162,7 +162,7 @@ describe('put', () => {
 
   it('refuses a source that is no source', async () => {
     for (const bad of [undefined, null, 'text', 5, {}, []]) {
-      await expect(open().put(bad as unknown as Uint8Array)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+      await expect(open().put(bad as Uint8Array)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
     }
     await expect(open().put(Readable.from([{ no: 'bytes' }]))).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
     expect(filesBelow(dir)).toEqual([])

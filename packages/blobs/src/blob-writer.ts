@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { basename, dirname } from 'node:path'
-import { NexusError } from '@nexus/errors'
+import { NexusError, systemCode } from '@nexus/errors'
 import { BlobCorruptError } from './blob-errors.ts'
 import { DeferredSync } from './deferred-sync.ts'
 import { DirectorySync } from './directory-sync.ts'
@@ -256,23 +256,32 @@ export class BlobWriter {
     releaseTempName(basename(temp.path))
   }
 
-  /** Makes the store's directory on the first put, and remembers the fsync of the entries above it. */
+  /**
+   * Makes the store's directory on the first put, and remembers the fsync of every directory above it: not only of those
+   * made here, because a process that died may have made some and not got to their fsync.
+   */
   #ensureRoot(): void {
     const { dir, durable } = this.#options
     if (this.#root !== undefined && isDirectory(this.#fs, dir)) return
-    const first = this.#fs.mkdirSync(dir, { recursive: true, mode: DIRECTORY_MODE })
-    const parents = [dirname(dir)]
-    if (first !== undefined) {
-      for (let path = dir; path !== first && path !== dirname(path);) {
-        path = dirname(path)
-        parents.push(dirname(path))
-      }
-    }
+    this.#fs.mkdirSync(dir, { recursive: true, mode: DIRECTORY_MODE })
     this.#durableShards.clear()
-    this.#root = durable ? this.#syncAll(parents) : Promise.resolve()
+    this.#root = durable ? this.#syncAbove(dir) : Promise.resolve()
     this.#root.catch(() => {
       this.#root = undefined
     })
+  }
+
+  async #syncAbove(dir: string): Promise<void> {
+    const above: string[] = []
+    for (let path = dir; path !== dirname(path); path = dirname(path)) above.push(dirname(path))
+    await Promise.all(
+      above.map((path) =>
+        this.#directories.sync(path).catch((error: unknown) => {
+          // A directory that we may not open was not made by us, nor by a process like us.
+          if (systemCode(error) !== 'EACCES') throw error
+        }),
+      ),
+    )
   }
 
   async #syncAll(dirs: readonly string[]): Promise<void> {

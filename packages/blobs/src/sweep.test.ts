@@ -27,6 +27,10 @@ async function fill(store: BlobStore, count: number): Promise<BlobInfo[]> {
   return blobs
 }
 
+function metaOf(blob: BlobInfo): string {
+  return blob.path.replace(/bin$/, 'meta')
+}
+
 async function present(store: BlobStore, blobs: BlobInfo[]): Promise<boolean[]> {
   return Promise.all(blobs.map((blob) => store.has(blob.sha256)))
 }
@@ -70,6 +74,8 @@ describe('sweep', () => {
   it('spares a blob that is used while the sweep thinks about it', async () => {
     const store: BlobStore = BlobStore.open(dir, {
       byteBudget: 0,
+      // A clock that stands still: the mtime alone would not show the use.
+      clock: { now: () => 1_000_000 },
       canEvict: async () => {
         await store.put(Buffer.alloc(100, 0))
         await store.get(blobs[1]?.sha256 ?? '')
@@ -77,6 +83,7 @@ describe('sweep', () => {
       },
     })
     const blobs = await fill(store, 3)
+    for (const { path } of blobs) utimesSync(path, 1000, 1000)
     await store.sweep()
     expect(await present(store, blobs)).toEqual([true, true, false])
   })
@@ -130,10 +137,9 @@ describe('sweep', () => {
     const old = await store.put(Buffer.from('old'))
     const fresh = await store.put(Buffer.from('fresh'))
     for (const { path } of [old, fresh]) rmSync(path)
-    const meta = (blob: BlobInfo): string => blob.path.replace(/bin$/, 'meta')
-    utimesSync(meta(old), 1000, 1000)
+    utimesSync(metaOf(old), 1000, 1000)
     await store.sweep()
-    expect([existsSync(meta(old)), existsSync(meta(fresh))]).toEqual([false, true])
+    expect([existsSync(metaOf(old)), existsSync(metaOf(fresh))]).toEqual([false, true])
   })
 
   it('touches no file that is not its own', async () => {
