@@ -6,7 +6,7 @@ import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { silentLogger, type Logger } from '../logger.ts'
 import { engineTempName } from '../session/atomic-write.ts'
 import { fetchNamed, fetchPruned, getObject, type Fetched, type FetchOptions, type Reusable } from './hydrate-fetch.ts'
-import { restoreAttributes, StagedTree } from './hydrate-restore.ts'
+import { restoreAttributes, restoring, StagedTree } from './hydrate-restore.ts'
 import { takeExtraBlobs, takeUnversioned } from './hydrate-unnamed.ts'
 import { isLocalName, sessionKeys, type SessionKeys } from './keys.ts'
 import { readCommittedManifest } from './manifest-store.ts'
@@ -14,7 +14,7 @@ import { totalBytes, type Manifest, type ManifestEntry } from './manifest.ts'
 import { ACTIVE_SEGMENT_PATH, repairActiveSegment } from './repair-segment.ts'
 import { blobDigest } from './snapshot-plan.ts'
 import { Slices } from './snapshot-slices.ts'
-import { createStagingDir, removeStagingDir } from './staging.ts'
+import { createStagingDir, fromLocalFailure, removeStagingDir } from './staging.ts'
 import { sharedDigester } from './upload-digest.ts'
 import type { HydrateOptions, HydrateResult, Mixture } from './hydrate.ts'
 
@@ -79,6 +79,8 @@ export class HydrateRun {
         await this.#failpoint('hydrate:renamed')
       }
       return { ...filled, durationMs: performance.now() - startedMs }
+    } catch (error) {
+      throw fromLocalFailure(error, OP)
     } finally {
       // Gone already when the tree is in its place.
       await removeStagingDir(stagingDir).catch((error: unknown) => {
@@ -91,7 +93,7 @@ export class HydrateRun {
   }
 
   #refuseExisting(finalDir: string): void {
-    if (lstatSync(finalDir, { throwIfNoEntry: false }) === undefined) return
+    if (restoring(finalDir, () => lstatSync(finalDir, { throwIfNoEntry: false })) === undefined) return
     throw new NexusError('PRECONDITION', `${finalDir} exists: a session is hydrated only where there is none`, {
       op: OP,
       key: finalDir,

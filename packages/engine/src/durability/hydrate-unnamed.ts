@@ -47,7 +47,7 @@ export async function takeExtraBlobs(manifest: Manifest, options: ExtraBlobsOpti
     for (const path of await filesIn(rawDir, options)) if (isExtra(path)) take(path, rawDir, options)
     return
   }
-  if (manifest._schema_version !== 1) return
+  if (manifest['_schema_version'] !== 1) return
   const extra = (await listBlobs(options)).filter(isExtra)
   await forEachBounded(
     extra,

@@ -72,7 +72,7 @@ function parseHead(text: string, sessionId: string): CommitHead | undefined {
     return undefined
   }
   const { generation, nonce, instance_id: instanceId } = fields
-  if (fields._schema_version !== MANIFEST_SCHEMA_VERSION || fields.session_id !== sessionId) return undefined
+  if (fields['_schema_version'] !== MANIFEST_SCHEMA_VERSION || fields.session_id !== sessionId) return undefined
   if (!Number.isSafeInteger(generation) || typeof nonce !== 'string' || typeof instanceId !== 'string') return undefined
   return { generation: generation as number, nonce, instanceId }
 }

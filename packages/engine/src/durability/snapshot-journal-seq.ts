@@ -28,7 +28,10 @@ function segmentsNewestFirst(journalDir: string): string[] {
     if (systemCode(error) === 'ENOENT') return []
     throw error
   }
-  const numberOf = (name: string): number => Number(SEALED_SEGMENT_PATTERN.exec(name)?.[1] ?? 0)
   const sealed = names.filter((name) => numberOf(name) > 0).toSorted((a, b) => numberOf(b) - numberOf(a))
   return names.includes(ACTIVE_SEGMENT) ? [ACTIVE_SEGMENT, ...sealed] : sealed
+}
+
+function numberOf(name: string): number {
+  return Number(SEALED_SEGMENT_PATTERN.exec(name)?.[1] ?? 0)
 }

@@ -1,5 +1,6 @@
 import { SEALED_SEGMENT_PATTERN } from '@nexus/journal'
 import type { ManifestEntry } from './manifest.ts'
+import type { Slices } from './snapshot-slices.ts'
 import { JOURNAL_DIR } from './snapshot-stage.ts'
 import type { FileStat } from './tree-stat.ts'
 import type { WalkedTree } from './tree-walk.ts'
@@ -15,9 +16,9 @@ const BLOB = /^blobs\/([0-9a-f]{2})\/(([0-9a-f]{2})[0-9a-f]{62})\.(bin|meta)$/
 
 /** Which never-changing kind a session-relative path is, if any. */
 export function immutableKind(path: string): ImmutableKind | undefined {
-  const blob = BLOB.exec(path)
+  const blob = path.startsWith(`${BLOBS_DIR}/`) ? BLOB.exec(path) : null
   if (blob !== null) return blob[1] !== blob[3] ? undefined : blob[4] === 'bin' ? 'blob' : 'blob-meta'
-  return sealedName(path) === undefined ? undefined : 'segment'
+  return path.startsWith(`${JOURNAL_DIR}/`) && SEALED_SEGMENT_PATTERN.test(sealedName(path)) ? 'segment' : undefined
 }
 
 /** The digest that a blob's name states. */
@@ -25,9 +26,8 @@ export function blobDigest(path: string): string | undefined {
   return immutableKind(path) === 'blob' ? BLOB.exec(path)?.[2] : undefined
 }
 
-function sealedName(path: string): string | undefined {
-  const name = path.slice(JOURNAL_DIR.length + 1)
-  return path.startsWith(`${JOURNAL_DIR}/`) && SEALED_SEGMENT_PATTERN.test(name) ? name : undefined
+function sealedName(path: string): string {
+  return path.slice(JOURNAL_DIR.length + 1)
 }
 
 /** One object to bring to the store. */
@@ -35,6 +35,8 @@ export interface PlannedObject {
   path: string
   live?: LiveFile
   staged?: StagedFile
+  /** Set for a file that never changes. */
+  kind?: ImmutableKind
   /** How much of the committed generation is lost when the snapshot stops after this one; see {@link planObjects}. */
   rank: number
 }
@@ -53,6 +55,8 @@ export interface PlanSources {
   isCommitted: (path: string) => boolean
 }
 
+const RANKS = 5
+
 /** The first rank that overwrites what a committed generation names. */
 export const OVERWRITING_RANK = 2
 
@@ -66,23 +70,25 @@ export const OVERWRITING_RANK = 2
  * 3. rewritten
  * 4. databases
  */
-export function planObjects(sources: PlanSources): PlannedObject[] {
+export async function planObjects(sources: PlanSources, slices: Slices): Promise<PlannedObject[]> {
   const { tree, staged, sealed } = sources
-  const planned: PlannedObject[] = []
+  const byRank: PlannedObject[][] = Array.from({ length: RANKS }, () => [])
   for (const [path, stat] of tree.files) {
+    if (slices.due) await slices.pause()
     if (staged.has(path)) continue
-    const name = sealedName(path)
-    if (name !== undefined && sealed !== undefined && !sealed.has(name)) continue
-    planned.push({ path, live: { path, stat }, rank: rankLive(path, stat, sources) })
+    const kind = immutableKind(path)
+    if (kind === 'segment' && sealed !== undefined && !sealed.has(sealedName(path))) continue
+    const rank = kind === undefined ? rankLive(path, stat, sources) : 0
+    byRank[rank]?.push({ path, live: { path, stat }, rank, ...(kind === undefined ? {} : { kind }) })
   }
   for (const [path, file] of staged) {
-    planned.push({ path, staged: file, rank: rankStaged(path, file, sources) })
+    const rank = rankStaged(path, file, sources)
+    byRank[rank]?.push({ path, staged: file, rank })
   }
-  return planned.toSorted((a, b) => a.rank - b.rank)
+  return byRank.flat()
 }
 
 function rankLive(path: string, stat: FileStat, sources: PlanSources): number {
-  if (immutableKind(path) !== undefined) return 0
   if (!sources.isCommitted(path)) return 1
   const entry = sources.committedEntry(path)
   if (entry === undefined) return 3

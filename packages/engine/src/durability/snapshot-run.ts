@@ -17,7 +17,7 @@ import { Slices } from './snapshot-slices.ts'
 import { JOURNAL_DIR, stageParts, type StagedParts } from './snapshot-stage.ts'
 import { TreeStorer, type StoredTree } from './snapshot-tree.ts'
 import type { SnapshotOptions, SnapshotResult } from './snapshot.ts'
-import { createStagingDir, removeStagingDir } from './staging.ts'
+import { createStagingDir, fromLocalFailure, removeStagingDir } from './staging.ts'
 import type { WalkedTree } from './tree-walk.ts'
 import { sharedDigester } from './upload-digest.ts'
 
@@ -71,6 +71,8 @@ export class SnapshotRun {
     try {
       await this.#failpoint('snapshot:staging-made')
       return await this.#takeWith(stagingDir)
+    } catch (error) {
+      throw fromLocalFailure(error, 'snapshot')
     } finally {
       await removeStagingDir(stagingDir).catch((error: unknown) => {
         this.#logger.warn(

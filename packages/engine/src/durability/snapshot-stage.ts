@@ -45,9 +45,7 @@ export async function stageParts(options: StageOptions): Promise<StagedParts> {
 
 async function stageJournal(journal: JournalWriter, options: StageOptions, parts: StagedParts): Promise<void> {
   const { sessionDir, stagingDir, signal } = options
-  const dir = join(stagingDir, JOURNAL_DIR)
-  mkdirSync(dir, { mode: 0o700 })
-  const { sealed, active, lastSeq } = await journal.snapshot(dir, signal === undefined ? {} : { signal })
+  const { sealed, active, lastSeq } = await journal.snapshot(stagingDir, signal === undefined ? {} : { signal })
   parts.journal = { sealed: new Set(sealed.map(({ name }) => name)), lastSeq }
   const path = `${JOURNAL_DIR}/${active.name}`
   parts.files.set(path, staged(path, active.path, active.sizeBytes, join(sessionDir, path)))

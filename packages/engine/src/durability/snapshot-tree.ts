@@ -1,4 +1,4 @@
-import { lstatSync, mkdirSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { ACTIVE_SEGMENT } from '@nexus/journal'
 import { forEachBounded, type ObjectStore } from '@nexus/objectstore'
@@ -12,7 +12,6 @@ import type { SnapshotMemory } from './snapshot-memory.ts'
 import {
   blobDigest,
   BLOBS_DIR,
-  immutableKind,
   OVERWRITING_RANK,
   planObjects,
   type ImmutableKind,
@@ -83,7 +82,7 @@ export class TreeStorer {
     await failpoint('snapshot:walked')
     for (let round = 1; ; round++) {
       const copies = await foreign.extract(tree, parts.files, this.#databases)
-      const plan = this.#plan(tree, parts, copies)
+      const plan = await this.#plan(tree, parts, copies)
       const settled = await this.#storePlanned(plan, uploader)
       if (settled || round === MAX_ROUNDS) {
         this.#settle(tree, plan)
@@ -95,30 +94,29 @@ export class TreeStorer {
 
   #makeUploader(): Uploader {
     const { store, treeKey, sessionDir, stagingDir, digester, slices } = this.#options
-    const copyDir = join(stagingDir, 'copies')
-    mkdirSync(copyDir, { mode: 0o700 })
-    return new Uploader({ store, keyPrefix: treeKey, sessionDir, copyDir, digester, slices })
+    return new Uploader({ store, keyPrefix: treeKey, sessionDir, stagingDir, digester, slices })
   }
 
-  #plan(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): PlannedObject[] {
-    const { committed } = this.#options
+  #plan(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): Promise<PlannedObject[]> {
+    const { committed, slices } = this.#options
     const staged = new Map([...parts.files, ...copies])
     const named = new Set(committed?.objects)
-    return planObjects({
+    const sources = {
       tree,
       staged,
-      isDatabase: (path) => path !== `${JOURNAL_DIR}/${ACTIVE_SEGMENT}`,
+      isDatabase: (path: string) => path !== `${JOURNAL_DIR}/${ACTIVE_SEGMENT}`,
       sealed: parts.journal?.sealed,
-      committedEntry: (path) => committed?.entries[path],
-      isCommitted: (path) => named.has(path),
-    })
+      committedEntry: (path: string) => committed?.entries[path],
+      isCommitted: (path: string) => named.has(path),
+    }
+    return planObjects(sources, slices)
   }
 
   /** @returns false when something was gone and the tree must be looked at again */
   async #storePlanned(plan: readonly PlannedObject[], uploader: Uploader): Promise<boolean> {
     const { concurrency, signal, listing, failpoint } = this.#options
     const open = plan.filter(({ path }) => !this.#stored.has(path) && !this.#unstorable.has(path))
-    for (const { path } of open) this.#askFor(path)
+    for (const { kind } of open) if (kind !== undefined) listing.ask(kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
     this.#sizes = await listing.sizes()
     await failpoint('snapshot:listed')
     const todo = open.filter((object) => !this.#skipAtSight(object))
@@ -130,7 +128,10 @@ export class TreeStorer {
       if (pause !== undefined) await pause
     }
     await forEachBounded(
-      todo.filter(({ rank }) => rank < OVERWRITING_RANK),
+      hashingAhead(
+        todo.filter(({ rank }) => rank < OVERWRITING_RANK),
+        uploader,
+      ),
       concurrency,
       store,
       signal,
@@ -138,7 +139,10 @@ export class TreeStorer {
     // Not before all the rest is there: a snapshot that dies until here has taken nothing from the committed generation.
     await failpoint('snapshot:before-overwriting')
     await forEachBounded(
-      todo.filter(({ rank }) => rank >= OVERWRITING_RANK),
+      hashingAhead(
+        todo.filter(({ rank }) => rank >= OVERWRITING_RANK),
+        uploader,
+      ),
       concurrency,
       store,
       signal,
@@ -146,14 +150,8 @@ export class TreeStorer {
     return settled
   }
 
-  #askFor(path: string): void {
-    const kind = immutableKind(path)
-    if (kind !== undefined) this.#options.listing.ask(kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
-  }
-
-  /** Skips an immutable object when what is known by now says that the store holds it; see {@link #isHeld}. */
-  #skipAtSight({ path, live }: PlannedObject): boolean {
-    const kind = immutableKind(path)
+  /** Skips an immutable object when what is known by now says that the store holds it. */
+  #skipAtSight({ path, live, kind }: PlannedObject): boolean {
     if (kind === undefined || live === undefined) return false
     return this.#skip(path, kind, live.stat, this.#options.memory.digestOf(path, live.stat))
   }
@@ -181,8 +179,7 @@ export class TreeStorer {
 
   /** @returns false when the file was gone */
   async #storeOne(object: PlannedObject, uploader: Uploader, signal: AbortSignal): Promise<boolean> {
-    const { path, live, staged } = object
-    const kind = immutableKind(path)
+    const { path, live, staged, kind } = object
     if (live !== undefined && kind !== undefined && kind !== 'blob') {
       const sha256 = await uploader.digestOf(path, live.stat)
       if (sha256 !== undefined) this.#options.memory.remember(path, live.stat, sha256)
@@ -193,13 +190,13 @@ export class TreeStorer {
     if (live !== undefined) outcome = await uploader.putLive(live, signal)
     else if (staged !== undefined) outcome = await uploader.putStaged(staged, signal)
     else return true
-    return this.#note(path, outcome)
+    return this.#note(object, outcome)
   }
 
-  #note(path: string, outcome: UploadOutcome): boolean {
+  #note({ path, kind }: PlannedObject, outcome: UploadOutcome): boolean {
     if (outcome.kind === 'stored') {
       const { entry } = outcome
-      const named = blobDigest(path)
+      const named = kind === 'blob' ? blobDigest(path) : undefined
       if (named !== undefined && named !== entry.sha256 && this.#options.memory.isNews(`blob ${path}`)) {
         this.#options.logger.warn(
           { path, sha256: entry.sha256 },
@@ -230,4 +227,31 @@ export class TreeStorer {
       tree.unstorable.push({ path, why: 'it kept being replaced while it was stored', tree: false })
     }
   }
+}
+
+const AHEAD_OBJECTS = 128
+// What a snapshot that fails leaves a worker to finish.
+const AHEAD_BYTES = 64 * 1024 * 1024
+
+/** The objects, each handed out after the hashing of those that follow was begun: in batches, one message each. */
+function* hashingAhead(objects: readonly PlannedObject[], uploader: Uploader): Generator<PlannedObject> {
+  let begun = 0
+  let aheadBytes = 0
+  for (let at = 0; at < objects.length; at++) {
+    if (begun - at < AHEAD_OBJECTS / 2) {
+      while (begun < objects.length && begun - at < AHEAD_OBJECTS && aheadBytes < AHEAD_BYTES) {
+        const next = objects[begun++] as PlannedObject
+        aheadBytes += sizeOf(next)
+        uploader.hashAhead(next)
+      }
+    }
+    const object = objects[at] as PlannedObject
+    if (at < begun) aheadBytes -= sizeOf(object)
+    begun = Math.max(begun, at + 1)
+    yield object
+  }
+}
+
+function sizeOf({ live, staged }: PlannedObject): number {
+  return live?.stat.size ?? staged?.sizeBytes ?? 0
 }

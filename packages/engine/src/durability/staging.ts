@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { chmodSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fromSystemError, systemCode } from '@nexus/errors'
+import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
 import { isSessionId } from '../session/session-id.ts'
 
 /** What a staging directory is for. */
@@ -33,6 +33,13 @@ export function createStagingDir(sessionsRoot: string, kind: StagingKind, sessio
     throw fromSystemError(error, `${kind}.stage`, path)
   }
   return path
+}
+
+/** Wraps a failed call to the local file system once, naming the path it was about; anything else passes as it is. */
+export function fromLocalFailure(error: unknown, op: string): unknown {
+  if (systemCode(error) === undefined || isNexusError(error)) return error
+  const { path, syscall } = error as NodeJS.ErrnoException
+  return syscall === undefined ? error : fromSystemError(error, op, path ?? syscall)
 }
 
 /** Removes a tree of ours, also one with directories that don't let their owner write. A missing one is fine. */

@@ -46,6 +46,8 @@ interface DirRecord {
   stat: FileStat
   /** All names, kept only where the time stamp alone can't show a change. */
   names: string[] | undefined
+  /** Names with a real replacement character, once a name was seen that has one or is not UTF-8. */
+  decoded: Set<string> | undefined
   files: Map<string, FileStat>
   links: Map<string, string>
   dirs: Map<string, FileStat>
@@ -125,7 +127,7 @@ export class TreeWalker {
       if (path === '' && (stat === undefined || !sameInode(stat, record.stat))) throw this.#rootGone()
       if (stat === undefined || record.lost || !sameDirectory(stat, record.stat) || this.#namesChanged(path, record)) {
         changed.push({ path, record, stat })
-      }
+      } else if (!isRacy(stat)) record.names = undefined
     }
     return changed
   }
@@ -203,6 +205,7 @@ export class TreeWalker {
     const record: DirRecord = {
       stat,
       names: undefined,
+      decoded: undefined,
       files: new Map(),
       links: new Map(),
       dirs: new Map(),
@@ -241,10 +244,8 @@ export class TreeWalker {
   #look(dir: string, name: string, record: DirRecord): void {
     if (isLocalName(name, dir === '')) return
     const path = below(dir, name)
-    // A real U+FFFD in a name is rare; a byte that isn't UTF-8 reads the same. Only the bytes tell.
-    if (name.includes(REPLACEMENT) && !this.#isRealName(dir, name)) {
-      return this.#addUndecodable(dir, name, record)
-    }
+    // A real U+FFFD in a name is rare; a byte that isn't UTF-8 reads the same. Only the bytes tell, and there may be both.
+    if (name.includes(REPLACEMENT) && !this.#isInBytes(dir, name, record)) return
     const fault = keyFault(name)
     if (fault !== undefined) {
       record.unstorable.push({ path, why: `its name ${fault}`, tree: true })
@@ -280,17 +281,21 @@ export class TreeWalker {
     } else record.links.set(name, target)
   }
 
-  #isRealName(dir: string, name: string): boolean {
-    return this.#rawNames(dir).some((raw) => raw.equals(Buffer.from(name)))
+  /** Whether the directory holds just this name. Names that are no text at all join the record, once. */
+  #isInBytes(dir: string, name: string, record: DirRecord): boolean {
+    record.decoded ??= this.#decodeNames(dir, record)
+    return record.decoded.has(name)
   }
 
-  #addUndecodable(dir: string, name: string, record: DirRecord): void {
+  #decodeNames(dir: string, record: DirRecord): Set<string> {
+    const decoded = new Set<string>()
     for (const raw of this.#rawNames(dir)) {
-      if (raw.toString() !== name || Buffer.from(name).equals(raw)) continue
-      const path = below(dir, escapeBytes(raw))
-      if (record.unstorable.some((known) => known.path === path)) continue
-      record.unstorable.push({ path, why: 'its name is not UTF-8', tree: true })
+      const name = raw.toString()
+      if (!name.includes(REPLACEMENT)) continue
+      if (raw.equals(Buffer.from(name))) decoded.add(name)
+      else record.unstorable.push({ path: below(dir, escapeBytes(raw)), why: 'its name is not UTF-8', tree: true })
     }
+    return decoded
   }
 
   #rawNames(dir: string): Buffer[] {

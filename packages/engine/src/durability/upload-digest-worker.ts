@@ -22,13 +22,19 @@ parentPort?.on('message', (requests: DigestRequest[]) => {
   for (const request of requests) {
     replies.push(answer(request))
     if (performance.now() - startedMs < GATHER_MS) continue
-    parentPort?.postMessage(replies)
+    send(replies)
     replies = []
     startedMs = performance.now()
   }
-  if (replies.length > 0) parentPort?.postMessage(replies)
+  if (replies.length > 0) send(replies)
 })
-parentPort?.postMessage([])
+// Ready: from here on, asking costs no start-up.
+send([])
+
+function send(replies: DigestReply[]): void {
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
+  parentPort?.postMessage(replies)
+}
 
 function answer({ id, path, limit }: DigestRequest): DigestReply {
   try {

@@ -48,13 +48,21 @@ export class FileDigester {
 
   /** @throws the system error of opening or reading; `ELOOP` for a link, `ENOTREG` for any other kind of file */
   async digest(path: string, options: DigestOptions): Promise<FileDigest> {
-    const { sizeHint, slices, limit } = options
-    if (!this.#broken && sizeHint > INLINE_BYTES) {
-      if (this.#online || sizeHint >= WORTH_WAITING_BYTES) return this.#hand(path, limit, slices)
-      if (this.#inlineBytes > WARM_UP_BYTES) this.#start()
-    }
-    this.#inlineBytes += sizeHint
-    return hashInline(path, limit, slices)
+    const beside = this.digestBeside(path, options)
+    if (beside !== undefined) return beside
+    this.#inlineBytes += options.sizeHint
+    return hashInline(path, options.limit, options.slices)
+  }
+
+  /**
+   * Like {@link digest}, but only when it costs the caller's thread nothing: undefined when it would be done inline. All
+   * that is asked for in one tick goes to the worker in one message.
+   */
+  digestBeside(path: string, { sizeHint, slices, limit }: DigestOptions): Promise<FileDigest> | undefined {
+    if (this.#broken || sizeHint <= INLINE_BYTES) return undefined
+    if (this.#online || sizeHint >= WORTH_WAITING_BYTES) return this.#hand(path, limit, slices)
+    if (this.#inlineBytes > WARM_UP_BYTES) this.#start()
+    return undefined
   }
 
   /** Ends the worker. A later digest starts another. */
@@ -77,6 +85,7 @@ export class FileDigester {
     const batch = this.#batch
     this.#batch = []
     if (this.#worker === undefined) return this.#fallBack()
+    // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
     this.#worker.postMessage(batch)
   }
 

@@ -40,10 +40,16 @@ export interface UploaderOptions {
   /** Key prefix of the tree. */
   keyPrefix: string
   sessionDir: string
-  /** Existing directory for private copies. */
-  copyDir: string
+  /** An existing directory, which private copies share with other files of the snapshot. */
+  stagingDir: string
   digester: FileDigester
   slices: Slices
+}
+
+/** A digest that was begun before the file's turn, and what the file was before that. */
+interface HashedAhead {
+  before: FileStat | undefined
+  digest: Promise<FileDigest>
 }
 
 const PERMISSION_BITS = 0o777
@@ -62,6 +68,7 @@ const RACY_COPY_BYTES = 16 * 1024 * 1024
  */
 export class Uploader {
   readonly #options: UploaderOptions
+  readonly #ahead = new Map<string, HashedAhead>()
   #copies = 0
   #realRoot: string | undefined
 
@@ -70,17 +77,36 @@ export class Uploader {
   }
 
   /**
+   * Begins to hash a file that will be put soon, when that can be done beside the event loop. The stat that counts for it
+   * is taken now.
+   */
+  hashAhead({ live, staged }: { live?: LiveFile; staged?: StagedFile }): void {
+    const { sessionDir, digester, slices } = this.#options
+    const path = live?.path ?? staged?.path
+    if (path === undefined) return
+    const localPath = staged?.localPath ?? `${sessionDir}/${path}`
+    const before = staged === undefined ? lookAt(localPath) : undefined
+    if (staged === undefined && (before === undefined || wantsCopy(before))) return
+    const sizeHint = before?.size ?? staged?.sizeBytes ?? 0
+    const digest = digester.digestBeside(localPath, { sizeHint, slices })
+    if (digest === undefined) return
+    digest.catch(() => undefined) // Whoever puts the file gets it.
+    this.#ahead.set(path, { before, digest })
+  }
+
+  /**
    * Stores a file of the tree. Rejects only when the store fails, the signal fires, or no private copy can be made.
    */
   async putLive({ path, stat }: LiveFile, signal: AbortSignal): Promise<UploadOutcome> {
-    const localPath = join(this.#options.sessionDir, path)
+    const localPath = `${this.#options.sessionDir}/${path}`
     for (let tries = 1; ; tries++) {
-      const before = lookAt(localPath)
+      const ahead = this.#takeAhead(path)
+      const before = ahead?.before ?? lookAt(localPath)
       if (before === undefined || !this.#isReached(before, stat, path)) return { kind: 'gone' }
-      if (tries === LAST_TRY || (isRacy(before) && before.size <= RACY_COPY_BYTES)) {
+      if (ahead === undefined && (tries === LAST_TRY || wantsCopy(before))) {
         return this.#putCopy(path, localPath, tries, signal)
       }
-      const [digest, put] = await this.#hashAndPut(path, localPath, before.size, signal)
+      const [digest, put] = await this.#hashAndPut(path, localPath, { ahead, sizeHint: before.size, signal })
       const after = lookAt(localPath)
       if (after === undefined) return { kind: 'gone' }
       // A driver that trips over a file in motion may well call it the store's fault, so the file is looked at first.
@@ -95,7 +121,9 @@ export class Uploader {
 
   /** Stores a copy of our own, which nothing else writes to. Rejects when the store fails or the signal fires. */
   async putStaged(file: StagedFile, signal: AbortSignal): Promise<UploadOutcome> {
-    const [digest, put] = await this.#hashAndPut(file.path, file.localPath, file.sizeBytes, signal)
+    const ahead = this.#takeAhead(file.path)
+    const options = { ahead, sizeHint: file.sizeBytes, signal }
+    const [digest, put] = await this.#hashAndPut(file.path, file.localPath, options)
     if (put.status === 'rejected') return refusedKey(put.reason)
     if (digest.status === 'rejected') throw digest.reason
     const { sha256, bytes } = digest.value
@@ -107,10 +135,11 @@ export class Uploader {
 
   /** The digest of a file that isn't being stored, or undefined when it can't be read or changed meanwhile. */
   async digestOf(path: string, stat: FileStat): Promise<string | undefined> {
-    const localPath = join(this.#options.sessionDir, path)
+    const localPath = `${this.#options.sessionDir}/${path}`
     try {
       const { digester, slices } = this.#options
-      const digest = await digester.digest(localPath, { sizeHint: stat.size, slices })
+      const ahead = this.#takeAhead(path)?.digest
+      const digest = await (ahead ?? digester.digest(localPath, { sizeHint: stat.size, slices }))
       const after = lookAt(localPath)
       return after !== undefined && sameFileStat(stat, after) && digest.bytes === stat.size ? digest.sha256 : undefined
     } catch (error) {
@@ -122,21 +151,26 @@ export class Uploader {
   async #hashAndPut(
     path: string,
     localPath: string,
-    sizeHint: number,
-    signal: AbortSignal,
+    { ahead, sizeHint, signal }: { ahead: HashedAhead | undefined; sizeHint: number; signal: AbortSignal },
   ): Promise<[PromiseSettledResult<FileDigest>, PromiseSettledResult<void>]> {
     const { store, keyPrefix, digester, slices } = this.#options
     const results = await Promise.allSettled([
-      digester.digest(localPath, { sizeHint, slices }),
+      ahead?.digest ?? digester.digest(localPath, { sizeHint, slices }),
       store.put(`${keyPrefix}/${path}`, localPath, { signal }),
     ])
     signal.throwIfAborted()
     return results
   }
 
+  #takeAhead(path: string): HashedAhead | undefined {
+    const ahead = this.#ahead.get(path)
+    this.#ahead.delete(path)
+    return ahead
+  }
+
   async #putCopy(path: string, localPath: string, tries: number, signal: AbortSignal): Promise<UploadOutcome> {
-    const { store, keyPrefix, copyDir, slices } = this.#options
-    const copyPath = join(copyDir, `${this.#copies++}`)
+    const { store, keyPrefix, stagingDir, slices } = this.#options
+    const copyPath = join(stagingDir, `copy-${this.#copies++}`)
     try {
       const { stat, sha256 } = await copyPrivately(localPath, copyPath, slices)
       await store.put(`${keyPrefix}/${path}`, copyPath, { signal })
@@ -160,6 +194,11 @@ export class Uploader {
       return false
     }
   }
+}
+
+/** Whether time stamps couldn't show a change of this file between hashing and storing it. */
+function wantsCopy(stat: FileStat): boolean {
+  return isRacy(stat) && stat.size <= RACY_COPY_BYTES
 }
 
 /** Whether a name beside the file says that SQLite is at work on it. */
