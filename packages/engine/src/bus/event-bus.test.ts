@@ -268,6 +268,42 @@ describe('a failing handler', () => {
   })
 })
 
+describe('an emit that is refused', () => {
+  it('is logged, because nobody may be waiting for it', async () => {
+    const { bus, logger } = newBus()
+    void bus.emit('', 1)
+    void bus.emitVetoable('x', 1)
+    expect(logger.lines.map(({ level }) => level)).toEqual(['warn', 'warn'])
+    bus.close()
+    void bus.emit('x', 1)
+    expect(logger.lines.at(-1)).toMatchObject({ level: 'debug', fields: { event: 'x' } })
+  })
+
+  it('ends a circle of synchronous handlers before the stack does, and leaves the bus working', async () => {
+    const { bus, logger, recorder } = newBus()
+    bus.subscribe('a', (event) => void event.emit('b', 1))
+    bus.subscribe('b', () => void bus.emit('a', 1))
+    await bus.emit('a', 1)
+    expect(logger.lines).toEqual([expect.objectContaining({ level: 'warn', message: 'an event was not dispatched' })])
+    expect(recorder.records).toHaveLength(200)
+    expect(bus.outstanding).toBe(0)
+    await bus.emit('c', 1)
+    expect(recorder.records.at(-1)?.event.causation.depth).toBe(0)
+  })
+
+  it('is none in a long chain of asynchronous handlers', async () => {
+    const { bus } = newBus()
+    let longest = 0
+    bus.subscribe('a', async (event) => {
+      longest = event.causation.depth
+      await Promise.resolve()
+      if (longest < 1000) await event.emit('a', 1)
+    })
+    await bus.emit('a', 1)
+    expect(longest).toBe(1000)
+  })
+})
+
 describe('what follows the handlers', () => {
   it('comes in order: wildcards, the recorder, the hook; and the emit waits for all', async () => {
     const { bus, recorder } = newBus()

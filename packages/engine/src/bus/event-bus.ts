@@ -1,13 +1,12 @@
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { inspect } from 'node:util'
 import { isNexusError, NexusError } from '@nexus/errors'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { ChannelTable, type Channel } from './channel-table.ts'
+import { Dispatcher } from './dispatcher.ts'
 import { withSchemaVersion } from './event-definitions.ts'
 import {
   BusEvent,
-  noteVeto,
   type EmitOptions,
   type EventEmitting,
   type EventHandler,
@@ -19,7 +18,7 @@ import type { PayloadOf } from './event-map.ts'
 import { createTimestamps } from './event-timestamps.ts'
 import { PendingEvents } from './pending-events.ts'
 import type { AfterDispatchHook, EventRecorder } from './recorder.ts'
-import { toSubscription, type SubscribeOptions, type Subscription } from './subscription.ts'
+import { toSubscription, type SubscribeOptions } from './subscription.ts'
 
 /** How a bus is made. */
 export interface EventBusOptions {
@@ -55,6 +54,8 @@ export interface EventSubscribing {
 
 const DONE: Promise<void> = Promise.resolve()
 const NOT_VETOED: Promise<VetoOutcome> = Promise.resolve(Object.freeze({ vetoed: false }))
+/** Far more than handlers that mean it, far less than the stack holds. */
+const MAX_NESTING = 200
 const ignore = (): void => undefined
 
 /**
@@ -76,15 +77,12 @@ export class EventBus implements EventEmitting, EventSubscribing {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #failFast: boolean
-  readonly #context: AsyncLocalStorage<BusEvent> | undefined
   readonly #channels: ChannelTable = new ChannelTable()
   readonly #pending: PendingEvents = new PendingEvents()
   readonly #nextId: () => string
   readonly #timestamp: () => string
   readonly #host: EventHost
-  #recorder: EventRecorder | undefined = undefined
-  /** The event whose handler is running right now, in its synchronous part. */
-  #current: BusEvent | undefined = undefined
+  readonly #dispatcher: Dispatcher
   #closed = false
 
   constructor(options: EventBusOptions) {
@@ -94,7 +92,12 @@ export class EventBus implements EventEmitting, EventSubscribing {
     this.#clock = options.clock
     this.#logger = options.logger
     this.#failFast = options.failFast ?? false
-    this.#context = options.asyncContext === true ? new AsyncLocalStorage() : undefined
+    this.#dispatcher = new Dispatcher({
+      pending: this.#pending,
+      asyncContext: options.asyncContext ?? false,
+      failFast: this.#failFast,
+      report: (event, source, error, message) => this.#report(event, source, error, message),
+    })
     this.#nextId = createEventIds(options.random)
     this.#timestamp = createTimestamps(options.clock)
     this.#host = {
@@ -104,11 +107,11 @@ export class EventBus implements EventEmitting, EventSubscribing {
   }
 
   emit<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
-    return this.#emit(this.#parent(), type, payload, options)
+    return this.#emit(this.#dispatcher.parent, type, payload, options)
   }
 
   emitVetoable<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
-    return this.#emitVetoable(this.#parent(), type, payload, options)
+    return this.#emitVetoable(this.#dispatcher.parent, type, payload, options)
   }
 
   subscribe<T extends string>(
@@ -125,7 +128,7 @@ export class EventBus implements EventEmitting, EventSubscribing {
 
   /** Sets who records events; undefined records nothing, and leaves `seq` empty. */
   setRecorder(recorder: EventRecorder | undefined): void {
-    this.#recorder = recorder
+    this.#dispatcher.recorder = recorder
   }
 
   /** Sets what runs after handlers and recorder of these types, the emit waiting for it. One hook per type. */
@@ -174,22 +177,18 @@ export class EventBus implements EventEmitting, EventSubscribing {
   /** Takes no further event, drops every subscription and the recorder. Handlers already running are left alone. */
   close(): void {
     this.#closed = true
-    this.#recorder = undefined
+    this.#dispatcher.recorder = undefined
     this.#channels.clear()
-  }
-
-  #parent(): BusEvent | undefined {
-    return this.#context === undefined ? this.#current : this.#context.getStore()
   }
 
   #emit(parent: BusEvent | undefined, type: string, payload: unknown, options?: EmitOptions): Promise<void> {
     try {
-      if (this.#closed) throw closedError(type)
+      this.#assertTakes(type)
       const channel = this.#channels.get(type)
-      const rest = this.#dispatch(this.#createEvent(channel, parent, payload, options), channel)
-      return rest ?? DONE
+      const rest = this.#dispatcher.dispatch(this.#createEvent(channel, parent, payload, options), channel)
+      return rest === undefined ? DONE : this.#handled(rest)
     } catch (error) {
-      return this.#rejection(error)
+      return this.#refusal(type, error)
     }
   }
 
@@ -200,7 +199,7 @@ export class EventBus implements EventEmitting, EventSubscribing {
     options?: EmitOptions,
   ): Promise<VetoOutcome> {
     try {
-      if (this.#closed) throw closedError(type)
+      this.#assertTakes(type)
       const channel = this.#channels.get(type)
       if (!channel.vetoable) {
         throw new NexusError('INVALID_ARGUMENT', `only before:* events can be vetoed; emit before:${type} first`, {
@@ -209,11 +208,11 @@ export class EventBus implements EventEmitting, EventSubscribing {
         })
       }
       const event = this.#createEvent(channel, parent, payload, options)
-      const rest = this.#dispatch(event, channel)
+      const rest = this.#dispatcher.dispatch(event, channel)
       if (rest !== undefined) return this.#handled(rest.then(() => event.outcome ?? { vetoed: false }))
       return event.outcome === undefined ? NOT_VETOED : Promise.resolve(event.outcome)
     } catch (error) {
-      return this.#rejection(error)
+      return this.#refusal(type, error)
     }
   }
 
@@ -238,104 +237,6 @@ export class EventBus implements EventEmitting, EventSubscribing {
     )
   }
 
-  /** Runs the handlers; undefined when all is done already. */
-  #dispatch(event: BusEvent, channel: Channel): Promise<void> | undefined {
-    if (!channel.vetoable) this.#record(event)
-    const handlers = channel.handlers
-    for (let index = 0; index < handlers.length; index++) {
-      const pending = this.#invoke(handlers[index] as Subscription, event)
-      if (pending !== undefined) return this.#tracked(event, this.#continue(event, channel, handlers, index, pending))
-      if (event.outcome !== undefined) break
-    }
-    const rest = this.#conclude(event, channel)
-    return rest === undefined ? undefined : this.#tracked(event, rest)
-  }
-
-  /** Goes on after the first handler that wasn't done when it returned. */
-  async #continue(
-    event: BusEvent,
-    channel: Channel,
-    handlers: readonly Subscription[],
-    index: number,
-    first: PromiseLike<unknown>,
-  ): Promise<void> {
-    let pending: PromiseLike<unknown> | undefined = first
-    for (let at = index; ; pending = this.#invoke(handlers[at] as Subscription, event)) {
-      if (pending !== undefined) {
-        try {
-          noteVeto(event, await pending)
-        } catch (error) {
-          this.#failed(handlers[at] as Subscription, event, error)
-        }
-      }
-      if (event.outcome !== undefined || ++at >= handlers.length) break
-    }
-    await this.#conclude(event, channel)
-  }
-
-  /** Runs one handler; a promise when it isn't done yet. */
-  #invoke(subscription: Subscription, event: BusEvent): PromiseLike<unknown> | undefined {
-    if (!subscription.active) return undefined
-    const outer = this.#current
-    this.#current = event
-    try {
-      if (subscription.filter !== undefined && !subscription.filter(event)) return undefined
-      const result: unknown =
-        this.#context === undefined
-          ? subscription.handler(event)
-          : this.#context.run(event, subscription.handler, event)
-      if (typeof result !== 'object' || result === null) return undefined
-      if (isThenable(result)) return result
-      noteVeto(event, result)
-    } catch (error) {
-      this.#failed(subscription, event, error)
-    } finally {
-      this.#current = outer
-    }
-    return undefined
-  }
-
-  /** What follows the last handler; undefined when there is nothing to wait for. */
-  #conclude(event: BusEvent, channel: Channel): Promise<void> | undefined {
-    if (channel.vetoable) {
-      event.decide()
-      this.#record(event, event.outcome ?? { vetoed: false })
-    }
-    const settled = this.#recorder?.settled?.(event)
-    if (settled === undefined && channel.hook === undefined) return undefined
-    return this.#settle(event, settled, channel.hook)
-  }
-
-  /** The hook runs although the record failed: it finds that out by itself and keeps its own account of what is owed. */
-  async #settle(
-    event: BusEvent,
-    settled: Promise<void> | undefined,
-    hook: AfterDispatchHook | undefined,
-  ): Promise<void> {
-    let failure: { error: unknown } | undefined
-    try {
-      await settled
-    } catch (error) {
-      failure = { error }
-      this.#report(event, 'journal', error, 'an event was not made durable')
-    }
-    try {
-      await hook?.(event)
-    } catch (error) {
-      this.#report(event, this.source, error, 'the work after an event failed')
-    }
-    if (failure !== undefined) throw failure.error
-  }
-
-  #record(event: BusEvent, outcome?: VetoOutcome): void {
-    if (this.#recorder !== undefined) event.causation.seq = this.#recorder.record(event, outcome)
-  }
-
-  #failed(subscription: Subscription, event: BusEvent, error: unknown): void {
-    if (this.#failFast) throw error
-    this.#report(event, subscription.source, error, 'an event handler failed')
-  }
-
   /** Logs a failure and raises one `core.error` for it, unless it happened while one was handled. */
   #report(event: BusEvent, source: string, error: unknown, message: string): void {
     this.#logger.error({ event: event.type, event_id: event.id, handler: source, err: error }, message)
@@ -350,31 +251,33 @@ export class EventBus implements EventEmitting, EventSubscribing {
     void this.#emit(event, 'core.error', payload)
   }
 
-  #tracked(event: BusEvent, rest: Promise<void>): Promise<void> {
-    return this.#handled(this.#pending.track(event, rest))
-  }
-
   /** The caller may await it or not: in neither case does a rejection end the process as unhandled. */
   #handled<T>(promise: Promise<T>): Promise<T> {
     if (!this.#failFast) promise.then(undefined, ignore)
     return promise
   }
 
-  #rejection(error: unknown): Promise<never> {
+  #assertTakes(type: string): void {
+    if (this.#closed) {
+      throw new NexusError('CLOSED', `the bus is closed; ${type} was not dispatched`, { op: 'bus.emit', key: type })
+    }
+    if (this.#dispatcher.nesting < MAX_NESTING) return
+    const message = `${type} was emitted within ${MAX_NESTING} handlers that run inside each other: they emit in a circle`
+    throw new NexusError('INVALID_ARGUMENT', message, { op: 'bus.emit', key: type })
+  }
+
+  /** Logged, because nobody may be waiting for the promise. */
+  #refusal(type: string, error: unknown): Promise<never> {
+    if (!this.#failFast) {
+      const log = isNexusError(error, 'CLOSED') ? this.#logger.debug : this.#logger.warn
+      log.call(this.#logger, { event: type, err: error }, 'an event was not dispatched')
+    }
     return this.#handled(Promise.reject(error))
   }
-}
-
-function closedError(type: string): NexusError {
-  return new NexusError('CLOSED', `the bus is closed; ${type} was not dispatched`, { op: 'bus.emit', key: type })
 }
 
 /** What was thrown, as a sentence where it is one. */
 function failureText(error: unknown): string {
   if (error instanceof Error) return error.message
   return typeof error === 'string' ? error : inspect(error, { depth: 1 })
-}
-
-function isThenable(value: object): value is PromiseLike<unknown> {
-  return 'then' in value && typeof value.then === 'function'
 }

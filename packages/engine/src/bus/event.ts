@@ -33,7 +33,7 @@ export interface EventEmitting {
    * Dispatches an event; resolves when every handler has finished.
    *
    * Handlers that fail don't reject it. It rejects with `CLOSED` on a closed bus, with `INVALID_ARGUMENT` on a malformed
-   * type, and with the journal's error where the event's durability was promised and not reached (`agent.turn.end`, or
+   * type and in an endless circle of synchronous handlers, and with the journal's error where the event's durability was promised and not reached (`agent.turn.end`, or
    * any event under `journal.fsync: every-event`). Not awaiting it is safe: such a rejection never counts as unhandled.
    */
   emit<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void>
