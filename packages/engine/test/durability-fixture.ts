@@ -16,6 +16,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { ObjectStore, type Backend } from '@nexus/objectstore'
 import { createMemoryBackend, type MemoryBackend } from '@nexus/objectstore-memory-test'
+import { openStorageManager, type StorageManager } from '@nexus/storage'
 import { hydrateSession, type HydrateOptions, type HydrateResult } from '../src/durability/hydrate.ts'
 import type { Manifest } from '../src/durability/manifest.ts'
 import { takeSnapshot, type SnapshotOptions, type SnapshotResult } from '../src/durability/snapshot.ts'
@@ -46,6 +47,7 @@ export class Lab {
   committed: Manifest | undefined
   generation = 0
   readonly #base = mkdtempSync(join(tmpdir(), 'nexus-durability-'))
+  readonly #storages = new Map<string, StorageManager>()
   #hosts = 0
 
   constructor(backend: MemoryBackend = createMemoryBackend()) {
@@ -73,6 +75,15 @@ export class Lab {
     return { root, dir }
   }
 
+  /** A storage manager of the host's session, ended with the lab. */
+  storage(host: Host): StorageManager {
+    const known = this.#storages.get(host.dir)
+    if (known !== undefined) return known
+    const storage = openStorageManager({ sessionDir: host.dir, storageRoot: join(host.root, '.storage') })
+    this.#storages.set(host.dir, storage)
+    return storage
+  }
+
   /** Takes a snapshot and remembers it as the committed one. */
   async snapshot(host: Host, options: Partial<SnapshotOptions> = {}): Promise<SnapshotResult> {
     const result = await takeSnapshot({
@@ -87,6 +98,7 @@ export class Lab {
       trigger: 'turn',
       beforeCommit: async () => undefined,
       logger: this.logger,
+      storage: this.storage(host),
       ...(this.committed === undefined ? {} : { committed: this.committed }),
       ...options,
     })
@@ -122,7 +134,8 @@ export class Lab {
     return this.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
   }
 
-  remove(): void {
+  async remove(): Promise<void> {
+    for (const storage of this.#storages.values()) await storage.dispose()
     rmSync(this.#base, { recursive: true, force: true })
   }
 }

@@ -49,6 +49,7 @@ export class ForeignDatabases {
     const candidates = findCandidates(tree)
     for (const path of certain) if (tree.files.has(path) && !candidates.has(path)) candidates.set(path, [])
     for (const [path, sidecars] of candidates) {
+      if (isAllEmpty([path, ...sidecars], tree)) continue
       const outcome = managed.has(path) ? undefined : await this.#copy(path)
       if (outcome?.kind === 'plain') continue
       for (const sidecar of sidecars) tree.files.delete(sidecar)
@@ -102,6 +103,11 @@ function findCandidates(tree: WalkedTree): Map<string, string[]> {
   for (const path of tree.files.keys()) look(path)
   for (const path of tree.sidecars) look(path)
   return candidates
+}
+
+// Two files without a byte are nothing that SQLite would have to be asked about, and may well be somebody's.
+function isAllEmpty(paths: readonly string[], tree: WalkedTree): boolean {
+  return paths.every((path) => tree.files.get(path)?.size === 0)
 }
 
 // By name and not by class: the storage package may be installed twice.
