@@ -15,7 +15,7 @@ import { plant } from './plant.ts'
 const SUITE = fileURLToPath(new URL('node-test-suite.ts', import.meta.url))
 
 async function nodeTest(environment: Record<string, string> = {}): Promise<{ code: number | null; output: string }> {
-  const flags = ['--import', 'tsx', '--conditions', '@nexus/source', '--test-reporter', 'tap', '--test']
+  const flags = [...process.execArgv, '--test-reporter', 'tap', '--test']
   // NODE_TEST_CONTEXT and vitest's own variables would make the child report to us instead of printing.
   const { NODE_TEST_CONTEXT: _context, NODE_OPTIONS: _options, ...inherited } = process.env
   const child = spawn(process.execPath, [...flags, SUITE], { env: { ...inherited, ...environment } })

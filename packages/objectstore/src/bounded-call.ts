@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Clock } from './clock.ts'
 import { type Deadlines, Watchdog } from './deadlines.ts'
 import type { OpOptions, Progress } from './driver.ts'
@@ -33,6 +34,8 @@ export function startBoundedCall<T>(bounds: CallBounds, invoke: (each: OpOptions
   const { clock, deadlines, options } = bounds
   const { promise, resolve, reject } = withResolvers<T>()
   const abort = new AbortController()
+  // A driver listens once per part it sends, and a caller has many calls under one signal: more than ten is no leak.
+  setMaxListeners(0, abort.signal, ...(options.signal === undefined ? [] : [options.signal]))
   let stopped: { reason: unknown; byDeadline: boolean } | undefined
   let grace: ReturnType<Clock['setTimeout']> | undefined
   let settled = false

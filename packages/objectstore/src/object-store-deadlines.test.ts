@@ -237,6 +237,23 @@ describe('the deadline of ObjectStore', () => {
     expect(getEventListeners(abort.signal, 'abort')).toEqual([])
   })
 
+  it('takes one signal for many calls at once without a warning', async () => {
+    const warnings: Error[] = []
+    const onWarning = (warning: Error): void => void warnings.push(warning)
+    process.on('warning', onWarning)
+    const abort = new AbortController()
+    const store = storeOver({
+      list: async (_prefix, options) => {
+        for (let i = 0; i < 12; i++) options?.signal?.addEventListener('abort', () => undefined)
+        await settle()
+        return []
+      },
+    })
+    await Promise.all(Array.from({ length: 12 }, () => store.list('s', { signal: abort.signal })))
+    process.off('warning', onWarning)
+    expect(warnings).toEqual([])
+  })
+
   it('passes progress on, and none after the call has ended', async () => {
     let report: ((progress: Progress) => void) | undefined
     const store = storeOver({
