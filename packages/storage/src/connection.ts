@@ -1,5 +1,5 @@
-import { statSync } from 'node:fs'
 import Database from 'better-sqlite3'
+import { fileSizeBytes } from './file-size.ts'
 import { isBusy, sqliteError } from './sqlite-error.ts'
 
 /** A connection of better-sqlite3. */
@@ -36,7 +36,7 @@ function enterWal(db: Connection, busyTimeoutMs: number): string {
 // SQLite takes a file of fewer bytes than a page for an empty database, and its first write would replace them.
 function refuseFragment(db: Connection): void {
   const isEmpty = (): boolean => db.pragma('page_count', { simple: true }) === 0
-  const hasBytes = (): boolean => (statSync(db.name, { throwIfNoEntry: false })?.size ?? 0) > 0
+  const hasBytes = (): boolean => fileSizeBytes(db.name) > 0
   // Looked at twice: another process may have been making the database between the first look and the file's size.
   if (isEmpty() && hasBytes() && isEmpty()) throw sqliteError('SQLITE_NOTADB', 'file is not a database')
 }

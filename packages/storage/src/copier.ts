@@ -1,7 +1,7 @@
-import { statSync } from 'node:fs'
 import { closedError, CopyThread, runHere } from './copy-thread.ts'
 import type { CopyOutcome, CopyTask } from './copy-task.ts'
 import { discardDestination, reserveDestination } from './destination.ts'
+import { fileSizeBytes } from './file-size.ts'
 import { noFailpoint, type Failpoint } from './failpoint.ts'
 import { silentLogger, type Logger } from './logger.ts'
 import { isBusy } from './sqlite-error.ts'
@@ -30,13 +30,9 @@ interface Running {
   readonly settled: Promise<void>
 }
 
-function sizeOf(path: string): number {
-  return statSync(path, { throwIfNoEntry: false })?.size ?? 0
-}
-
 function weightBytes(job: CopyJob): number {
-  const pending = sizeOf(`${job.livePath}-wal`)
-  return job.kind === 'checkpoint' ? pending : pending + sizeOf(job.livePath)
+  const pending = fileSizeBytes(`${job.livePath}-wal`)
+  return job.kind === 'checkpoint' ? pending : pending + fileSizeBytes(job.livePath)
 }
 
 function toTask(job: CopyJob, busyTimeoutMs: number): CopyTask {

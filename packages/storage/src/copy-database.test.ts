@@ -1,9 +1,11 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { column, fill, integrityOf } from '../test/sample-database.ts'
 import { tempManager } from '../test/temp-dir.ts'
 import { vacuumInto } from './copy-database.ts'
+import type { Connection } from './connection.ts'
 import type { Storage } from './storage.ts'
 
 const WRITES = 40
@@ -68,4 +70,20 @@ describe('a copy page by page', () => {
       expect(integrityOf(made.storage.path)).toBe('ok')
     },
   )
+
+  it('that meets a lock on the main thread goes to the worker, and ends when the lock never does', async () => {
+    let held: Connection | undefined
+    const { manager, dir } = tempManager({
+      busyTimeoutMs: 1,
+      failpoint: (name) => {
+        if (name === 'storage:backup-step') held?.exec('BEGIN EXCLUSIVE')
+      },
+    })
+    held = new Database(join(dir, 'foreign.db'))
+    fill(held, 1)
+    writeFileSync(`${held.name}-journal`, '')
+    const pending = manager.snapshotForeign(held.name, join(dir, 'copy.db'))
+    await expect(pending).rejects.toMatchObject({ code: 'LOCKED', key: held.name })
+    held.close()
+  })
 })

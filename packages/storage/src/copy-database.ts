@@ -1,5 +1,5 @@
-import { statSync } from 'node:fs'
 import type { Connection } from './connection.ts'
+import { fileSizeBytes } from './file-size.ts'
 import { sqliteCode, sqliteError } from './sqlite-error.ts'
 
 const COPY_CACHE_KB = 1000
@@ -60,16 +60,20 @@ export async function backupInto(db: Connection, destPath: string, pace: BackupP
     // instead of a table leaves the schema unparsed.
     db.pragma('schema_version')
   }
+  let steps = 0
   try {
     const { totalPages } = await db.backup(destPath, {
       progress: () => {
+        // The step for everything came back with something left: it met a lock, and better-sqlite3 would go on trying for ever.
+        if (pace.inOneStep && steps > 0) throw sqliteError('SQLITE_BUSY', 'database is locked')
+        steps++
         pace.onStep()
         return pace.inOneStep ? MAX_STEP_PAGES : BACKUP_STEP_PAGES
       },
     })
     // Nothing copied of a file that has bytes: it is no database. Or, unless the transaction proves that no lock was in the
     // way, better-sqlite3 took a step that ended with BUSY before it knew any page for the last one.
-    if (totalPages === 0 && (statSync(db.name, { throwIfNoEntry: false })?.size ?? 0) > 0) {
+    if (totalPages === 0 && fileSizeBytes(db.name) > 0) {
       if (pace.inOneStep) throw sqliteError('SQLITE_BUSY', 'database is locked')
       throw sqliteError('SQLITE_NOTADB', 'file is not a database')
     }

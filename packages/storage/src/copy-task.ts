@@ -47,19 +47,15 @@ function checkpoint(db: Connection, busyTimeoutMs: number, hooks: TaskHooks): Ch
   return counts
 }
 
-/** Checkpoints a database. */
-export function runCheckpoint(task: CopyTask & { kind: 'checkpoint' }, hooks: TaskHooks): CopyOutcome {
+function runCheckpoint(task: CopyTask & { kind: 'checkpoint' }, hooks: TaskHooks): CopyOutcome {
   return withConnection(task.livePath, task.busyTimeoutMs, hooks, (db) => ({
     sizeBytes: 0,
     checkpoint: checkpoint(db, task.busyTimeoutMs, hooks),
   }))
 }
 
-/**
- * Checkpoints a database and writes a compact copy; throws SQLite's error as it is, after which the destination may hold
- * part of one.
- */
-export function runCompactSnapshot(task: CopyTask & { kind: 'snapshot' }, hooks: TaskHooks): CopyOutcome {
+// After a throw the destination may hold part of a copy.
+function runCompactSnapshot(task: CopyTask & { kind: 'snapshot' }, hooks: TaskHooks): CopyOutcome {
   return withConnection(task.livePath, task.busyTimeoutMs, hooks, (db) => {
     const counts = checkpoint(db, task.busyTimeoutMs, hooks)
     hooks.throwIfAborted()
@@ -115,7 +111,6 @@ function openReadOnly(livePath: string, busyTimeoutMs: number): Connection {
   const db = new Database(livePath, { readonly: true, fileMustExist: true, timeout: busyTimeoutMs })
   try {
     db.pragma('trusted_schema = OFF')
-    db.pragma('cell_size_check = ON')
     db.pragma('schema_version')
     return db
   } catch (error) {

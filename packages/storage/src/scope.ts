@@ -29,19 +29,18 @@ export function effectiveScope(scope: StorageScope, roots: ScopeRoots): StorageS
   return scope === 'agent' && !roots.agentId ? 'app' : scope
 }
 
-/**
- * The directory that holds `<plugin-id>/store.db` of a scope.
- *
- * @see spec 30, the table of scopes
- */
-export function scopeDir(scope: StorageScope, roots: ScopeRoots): string {
+function scopeDir(scope: StorageScope, roots: ScopeRoots): string {
   const effective = effectiveScope(scope, roots)
   if (effective === 'session') return join(roots.sessionDir, 'plugins')
   if (effective === 'app') return join(roots.storageRoot, 'plugins')
   return join(roots.storageRoot, 'agents', validateAgentId(roots.agentId as string), 'plugins')
 }
 
-/** The live path of a plugin's database. */
+/**
+ * The live path of a plugin's database.
+ *
+ * @see spec 30, the table of scopes
+ */
 export function databasePath(scope: StorageScope, pluginId: string, roots: ScopeRoots): string {
   return join(scopeDir(scope, roots), ...validatePluginId(pluginId), DATABASE_FILE)
 }

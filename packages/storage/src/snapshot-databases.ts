@@ -1,5 +1,6 @@
 import { lstatSync } from 'node:fs'
 import { join, resolve } from 'node:path'
+import { systemCode } from '@nexus/errors'
 import type { CheckpointCounts } from './checkpoint.ts'
 import type { Copier } from './copier.ts'
 import { discardDestination } from './destination.ts'
@@ -37,11 +38,20 @@ function explain(error: unknown, verb: string, { pluginId, livePath }: PluginDat
   return fromSqliteError(error, `storage.${verb}`, what, livePath)
 }
 
+// lstat doesn't open the file, which would drop this process's locks on it.
+function isFile(path: string): boolean {
+  try {
+    return lstatSync(path, { throwIfNoEntry: false })?.isFile() === true
+  } catch (error) {
+    // A parent that is a file now. Whatever else it is, SQLite will say so about the database itself.
+    return systemCode(error) !== 'ENOTDIR'
+  }
+}
+
 /** Those whose file still exists: one that was deleted has nothing to copy, and must not come back as an empty one. */
 export function stillPresent<T extends PluginDatabase>(databases: readonly T[], logger: Logger): T[] {
   return databases.filter(({ pluginId, livePath }) => {
-    // lstat doesn't open the file, which would drop this process's locks on it.
-    const exists = lstatSync(livePath, { throwIfNoEntry: false })?.isFile() === true
+    const exists = isFile(livePath)
     if (!exists) logger.warn({ pluginId, path: livePath }, 'the file of an open database was deleted: it is left out')
     return exists
   })

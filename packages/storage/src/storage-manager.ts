@@ -1,7 +1,7 @@
-import { lstatSync } from 'node:fs'
 import { NexusError } from '@nexus/errors'
 import { Copier } from './copier.ts'
 import { noFailpoint, type Failpoint } from './failpoint.ts'
+import { fileSizeBytes } from './file-size.ts'
 import { silentLogger, type Logger } from './logger.ts'
 import { openStorage, type OpenStorageOptions } from './open-storage.ts'
 import { databasePath, effectiveScope, type StorageScope } from './scope.ts'
@@ -200,10 +200,7 @@ export class StorageManager {
 
   // The last connection to close moves the whole WAL into the file, on this thread: empty large ones in the worker first.
   async #drainWals(known: readonly Known[]): Promise<void> {
-    const large = known.filter(({ livePath }) => {
-      const wal = lstatSync(`${livePath}-wal`, { throwIfNoEntry: false })
-      return wal !== undefined && wal.size > CLOSE_INLINE_WAL_BYTES
-    })
+    const large = known.filter(({ livePath }) => fileSizeBytes(`${livePath}-wal`) > CLOSE_INLINE_WAL_BYTES)
     try {
       await checkpointDatabases(this.#copier, large)
     } catch (error) {
