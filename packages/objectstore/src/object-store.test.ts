@@ -281,6 +281,15 @@ describe('ObjectStore', () => {
     expect(error.message).toContain('put of "a" on fake failed: PUT https://')
   })
 
+  it.each([
+    ['a text', 'secret: hunter2'],
+    ['a frozen error', Object.freeze(new Error('secret: hunter2'))],
+  ])('never shows a credential of %s that was thrown', async (_what, thrown) => {
+    const error = await rejection(storeOver({ flush: () => Promise.reject(thrown) }).flush())
+    expect(error.message).toBe('flush on fake failed: secret: [redacted]')
+    expect(error.cause).toBe(thrown)
+  })
+
   it('leaves local files alone when a call is refused', async () => {
     const path = join(tempDir(), 'target')
     await rejection(storeOver({ get: async () => undefined }).get('../a', path))
