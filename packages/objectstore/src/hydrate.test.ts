@@ -23,7 +23,7 @@ describe('hydrateObjects', () => {
       dir,
       async ({ key }, tempPath) => {
         most = Math.max(most, ++running)
-        expect(tempPath).toMatch(/\/\.nexus-tmp-[0-9a-f]{16}$/)
+        expect(tempPath).toMatch(/\/\.nexus-tmp-[0-9a-f]{17,}$/)
         await setImmediate()
         writeFileSync(tempPath, key.slice(-4).padStart(4))
         running--

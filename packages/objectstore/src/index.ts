@@ -59,5 +59,5 @@ export {
   registered,
   unregister,
 } from './registry.ts'
-export { replaceFile } from './replace-file.ts'
+export { replaceFile, tempName } from './replace-file.ts'
 export { type CallContext, wrapError } from './wrap-error.ts'

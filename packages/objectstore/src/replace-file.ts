@@ -4,6 +4,15 @@ import { dirname, join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { quoteKey } from './errors.ts'
 
+// One random base per thread and a counter: a call for random bytes per file costs more than opening it.
+const TEMP_BASE = randomBytes(8).toString('hex')
+let tempCount = 0
+
+/** A name for a temporary file or directory, unique in its directory: short, and recognised by the engine as its own. */
+export function tempName(): string {
+  return `.nexus-tmp-${TEMP_BASE}${(tempCount++).toString(16)}`
+}
+
 /**
  * Writes a file through a temporary one beside it and renames: a failure leaves what was there, a symbolic link at the path
  * is replaced and not followed. The temporary name is short and does not contain the target's, so a name of 255 bytes
@@ -20,7 +29,7 @@ export async function replaceFile(
   key: string,
   write: (tempPath: string) => Promise<number | undefined>,
 ): Promise<number> {
-  const tempPath = join(dirname(path), `.nexus-tmp-${randomBytes(8).toString('hex')}`)
+  const tempPath = join(dirname(path), tempName())
   try {
     const expected = await write(tempPath)
     const { size } = lstatSync(tempPath)
