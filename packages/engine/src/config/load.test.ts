@@ -290,6 +290,11 @@ describe('the text', () => {
     expect((await failure(Uint8Array.of(0x61, 0x3a, 0x20, 0xff, 0xfe))).message).toMatch(/not UTF-8/)
   })
 
+  it('with half of a surrogate pair is refused: the session could not keep it', async () => {
+    expect((await failure('plugins: {a: {b: "\ud83d"}}')).message).toMatch(/surrogate/)
+    await expect(configFromObject({ plugins: { a: { b: '\ud83d' } } }, host)).rejects.toThrow(/surrogate/)
+  })
+
   it('that stumbles on every line is reported briefly', async () => {
     const error = await failure('a: ]\n'.repeat(10_000))
     expect(error.problems.length).toBeLessThanOrEqual(20)

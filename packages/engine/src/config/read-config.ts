@@ -30,10 +30,13 @@ export function readConfigText(textOrBytes: string | Uint8Array, options: ParseC
 /** The work behind `configFromObject`. */
 export function readConfigObject(input: ConfigInput, options: ParseConfigOptions): LoadedConfig {
   const label = options.path ?? 'configuration'
-  return read(serializeConfig(input, label), label, options, false)
+  return read(decode(serializeConfig(input, label), label), label, options, false)
 }
 
 function read(text: string, label: string, options: ParseConfigOptions, showPositions: boolean): LoadedConfig {
+  // It has no UTF-8 form: the copy that the session keeps would not be the text that was read.
+  if (/\p{Surrogate}/u.test(text))
+    throw new ConfigError(label, [{ path: [], message: 'holds half of a surrogate pair' }])
   const stored = options.storedInSession ?? false
   const document = readYaml(text, {
     environment: options.env ?? process.env,

@@ -35,6 +35,7 @@ const MAX_DEPTH = 64
 const MAX_ALIASED_VALUES = 10_000
 const MAX_SYNTAX_PROBLEMS = 20
 const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(['__proto__', 'constructor', 'prototype'])
+const HALF_PAIR = /\p{Surrogate}/u
 const PLAIN_TAGS: ReadonlySet<string> = new Set(
   ['str', 'int', 'float', 'bool', 'null', 'map', 'seq'].map((name) => `tag:yaml.org,2002:${name}`),
 )
@@ -176,7 +177,7 @@ class YamlReader {
       this.#problem(path, offset, 'uses a merge key (<<), which YAML 1.2 does not have; write the keys out')
       return undefined
     }
-    if (FORBIDDEN_KEYS.has(key) || key.includes('\0')) {
+    if (FORBIDDEN_KEYS.has(key) || key.includes('\0') || HALF_PAIR.test(key)) {
       this.#problem(path, offset, `has the key ${JSON.stringify(key)}, which is never accepted`)
       return undefined
     }
@@ -211,6 +212,7 @@ class YamlReader {
       )
     }
     if (typeof value !== 'string') return value
+    if (HALF_PAIR.test(value)) return this.#problem(path, offsetOf(node), 'holds half of a surrogate pair')
     if (!value.includes('${')) return value
     const expansion = expandEnvironment(value, this.#options.environment)
     if ('problem' in expansion) return this.#problem(path, offsetOf(node), expansion.problem)

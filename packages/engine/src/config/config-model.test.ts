@@ -1,0 +1,174 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { ConfigError } from './config-problem.ts'
+import type { ConfigInput } from './engine-config.ts'
+import { configFromObject, parseConfig } from './load.ts'
+import { schemaKeys, schemaTree } from './schema-tree.ts'
+import { rootSchema } from './schema.ts'
+
+type Every<T> = { [K in keyof T]-?: NonNullable<T[K]> extends object ? Every<NonNullable<T[K]>> : NonNullable<T[K]> }
+
+/** Every key of the typed input; the compiler refuses one that is missing here or isn't in the type. */
+const EVERY_KEY: Pick<Every<ConfigInput>, 'core' | 'journal' | 'engine'> & { plugins: { active: string[] } } = {
+  core: {
+    log_level: 'info',
+    tick_interval: '1s',
+    agent_id: 'a',
+    sessions: { root: '/s', retention: '30d', id_format: 'hex', resume_partial: true },
+    storage: { root: '/r', busy_timeout_ms: 1, cache_size_kb: 1, pool_max_idle: 1, pool_max_open: 1 },
+    object_store: {
+      backend: 'b',
+      bucket: 'b',
+      prefix: 'p',
+      region: 'r',
+      endpoint: 'e',
+      credentials_file: '/c',
+      failure_policy: 'strict',
+      options: {},
+      stale_local: 'keep',
+      on_lost: 'stop',
+      on_mixed: 'warn',
+      layout: 'mirror',
+      ownership: 'detect',
+    },
+  },
+  journal: { fsync: 'none', retain_days: 1, rotate_size_mb: 1, exclude_events: ['core.tick'] },
+  engine: { shutdown: { drain_timeout: '1s' } },
+  plugins: { active: ['a'] },
+}
+
+function leaves(value: object, path: string[] = []): string[] {
+  return Object.entries(value).flatMap(([key, child]: [string, unknown]) => {
+    const isBlock = typeof child === 'object' && child !== null && !Array.isArray(child) && key !== 'options'
+    return isBlock ? leaves(child, [...path, key]) : [[...path, key].join('.')]
+  })
+}
+
+describe('the typed input', () => {
+  it('has exactly the keys of the schema, without those that are not supported yet', () => {
+    const schema = [...schemaKeys(schemaTree(rootSchema()))]
+      .map(([path]) => path.join('.'))
+      .filter((key) => !key.includes('.keep_'))
+    expect(leaves(EVERY_KEY).toSorted()).toEqual(schema.toSorted())
+  })
+})
+
+/** What is refused or expanded on purpose, and has its own tests. */
+const special = (text: string): boolean => text.includes('${') || /\p{Surrogate}/u.test(text)
+
+describe('any object', () => {
+  const key = fc
+    .string({ unit: 'binary' })
+    .filter(
+      (name) =>
+        !special(name) && !name.includes('\0') && !['__proto__', 'constructor', 'prototype', '<<'].includes(name),
+    )
+  const text = fc.oneof(
+    fc.string({ unit: 'binary' }).filter((value) => !special(value)),
+    fc.constantFrom(
+      'yes',
+      'no',
+      '~',
+      'null',
+      '1',
+      '0x1',
+      '1e3',
+      '.inf',
+      '- a',
+      '# c',
+      'a: b',
+      '&a',
+      '*a',
+      '!t',
+      '',
+      ' ',
+      'a\nb',
+      '\ta',
+      '%',
+      '@',
+      '`',
+      '|',
+      '>',
+    ),
+  )
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      text,
+      fc.integer(),
+      fc
+        .double({ noNaN: true, noDefaultInfinity: true })
+        .filter((n) => !Object.is(n, -0) && (Number.isSafeInteger(n) || !Number.isInteger(n))),
+      fc.boolean(),
+      fc.constant(null),
+      fc.array(tie('value'), { maxLength: 4 }),
+      fc.dictionary(key, tie('value'), { maxKeys: 4, noNullPrototype: true }),
+    ),
+  }))
+
+  it('comes back from its YAML as it was', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.dictionary(key, value, { maxKeys: 4, noNullPrototype: true }), async (block) => {
+        const loaded = await configFromObject({ plugins: { p: block } })
+        expect(loaded.config.plugins.blocks).toEqual({ p: block })
+        expect((await parseConfig(Buffer.from(loaded.text))).config).toEqual(loaded.config)
+      }),
+      { numRuns: 500 },
+    )
+  })
+})
+
+describe('any text', () => {
+  it('loads or is refused with problems, and nothing else', async () => {
+    const token = fc.oneof(
+      fc.constantFrom(
+        'core',
+        'journal',
+        'plugins',
+        'fsync',
+        ':',
+        ': ',
+        '\n',
+        '\n  ',
+        '\n\t',
+        '- ',
+        '? ',
+        '[',
+        ']',
+        '{',
+        '}',
+        ',',
+        '&a ',
+        '*a',
+        '<<: *a',
+        '!t ',
+        '!!int ',
+        '|',
+        '>',
+        '"',
+        "'",
+        '#',
+        '%YAML 1.2',
+        '---',
+        '...',
+        '${X}',
+        '1',
+        '~',
+        '\r\n',
+        '\0',
+        '\uFEFF',
+      ),
+      fc.string({ maxLength: 3 }),
+    )
+    await fc.assert(
+      fc.asyncProperty(fc.array(token, { maxLength: 30 }), async (tokens) => {
+        const outcome: unknown = await parseConfig(tokens.join(''), { env: { X: 'x' } }).then(
+          ({ config }) => config.journal,
+          (error: unknown) => error,
+        )
+        expect(outcome instanceof ConfigError ? outcome.problems.length > 0 : 'fsync' in (outcome as object)).toBe(true)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
