@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openTestWorkspace } from '../../test/session/open-test-workspace.ts'
@@ -84,7 +84,10 @@ describe('openWorkspace', () => {
     const saved = workspace.saveMeta({ ...workspace.meta(), turnCount: 1 })
     expect(workspace.meta().turnCount).toBe(1)
     await saved
-    expect(seen.events).toMatchObject([{ type: 'updated', path: 'metadata/session.json', offset: 0 }])
+    expect(seen.take()).toMatchObject([{ type: 'updated', path: 'metadata/session.json', offset: 0 }])
+    rmSync(join(workspace.dir, 'metadata/session.json'))
+    await workspace.saveMeta(workspace.meta())
+    expect(seen.take()).toMatchObject([{ type: 'updated', path: 'metadata/session.json', offset: 0 }])
     await expect(workspace.saveMeta({ ...workspace.meta(), id: 'other' })).rejects.toMatchObject({
       code: 'INVALID_ARGUMENT',
     })

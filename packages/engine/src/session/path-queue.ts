@@ -25,6 +25,11 @@ export class PathQueue {
     return result
   }
 
+  /** Whether a task for `path` would start in the very call of {@link run}. */
+  isFree(path: string): boolean {
+    return this.#running < this.#limit && !this.#tails.has(path)
+  }
+
   /** Resolves when everything that runs or waits now has settled. */
   async idle(): Promise<void> {
     await Promise.allSettled(this.#tails.values())

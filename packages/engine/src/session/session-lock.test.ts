@@ -331,6 +331,15 @@ describe('a held lock', () => {
     expect(clock.timers.size).toBe(0)
   })
 
+  it('leaves another’s lock alone on release, also before it noticed', async () => {
+    const dir = session()
+    const lock = await acquireSessionLock(dir, observed().options)
+    rmSync(lockOf(dir))
+    writeFileSync(lockOf(dir), 'theirs')
+    lock.release()
+    expect(readFileSync(lockOf(dir), 'utf8')).toBe('theirs')
+  })
+
   it('is lost when its file is removed', async () => {
     const dir = session()
     const { options, clock } = observed()

@@ -65,11 +65,13 @@ export class TreeFiles {
   }
 
   async #change(path: string, op: string, change: (slot: TreeSlot) => Promise<void>): Promise<void> {
-    // The queue goes by the real path: two names of one file share it.
+    // The queue goes by the real path: two names of one file share it. Who has to wait looks again when its turn comes,
+    // and holds no descriptor until then.
     const named = this.#open(path, true)
-    named.close()
+    const startsNow = this.#queue.isFree(named.relPath)
+    if (!startsNow) named.close()
     await this.#queue.run(named.relPath, async () => {
-      const slot = this.#open(named.relPath, true)
+      const slot = startsNow ? named : this.#open(named.relPath, true)
       try {
         refuseSpecial(slot, op)
         await change(slot)

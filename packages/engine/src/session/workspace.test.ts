@@ -487,6 +487,26 @@ describe('durability by policy', () => {
     expect(await workspace.listFiles('new/dir')).toEqual(['a', 'b'])
   })
 
+  it('holds few descriptors however many calls are not waited for', async ({ skip }) => {
+    skip(!existsSync('/proc/self/fd'), 'counts descriptors in /proc')
+    const open = (): number => readdirSync('/proc/self/fd').length
+    let most = 0
+    const { workspace } = await openTestWorkspace({
+      failpoint: () => {
+        most = Math.max(most, open())
+      },
+    })
+    const before = open()
+    const calls = Array.from({ length: 600 }, (_, n) => [
+      workspace.appendFile(`files/${n}.log`, 'x'),
+      workspace.writeFile(`files/${n}`, 'x'),
+    ])
+    await Promise.all(calls.flat())
+    expect(most - before).toBeLessThan(200)
+    expect(open()).toBe(before)
+    expect(await workspace.listFiles('files')).toHaveLength(1200)
+  })
+
   it('waits for what is under way', async () => {
     const { workspace } = await openTestWorkspace()
     const writes = Array.from({ length: 100 }, (_, n) => workspace.writeFile(`files/${n}`, 'x'.repeat(300_000)))
