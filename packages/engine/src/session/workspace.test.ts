@@ -18,6 +18,11 @@ import { listing, tempDir } from '../../test/session/temp-dir.ts'
 import { silentLogger } from '../logger.ts'
 import type { SessionWorkspace } from './workspace.ts'
 
+/** How many this process has open. */
+function descriptors(): number {
+  return readdirSync('/proc/self/fd').length
+}
+
 describe('writeFile', () => {
   it('writes strings and bytes, makes directories, and reads back', async () => {
     const { workspace } = await openTestWorkspace()
@@ -143,6 +148,15 @@ describe('appendFile', () => {
       expect(event).toMatchObject({ offset, bytes_added: (records[n] as string).length })
       offset += (records[n] as string).length
     }
+  })
+
+  it('never stores half of a surrogate pair: what a later request reads is well-formed', async () => {
+    const { workspace } = await openTestWorkspace()
+    await workspace.appendFile('context/conversation.jsonl', `${'😀'.slice(0, 1)} and \udc00\n`)
+    await workspace.writeFile('context/note', 'cut in an emoji: \ud83d')
+    const decoder = new TextDecoder('utf-8', { fatal: true })
+    expect(decoder.decode(await workspace.readFile('context/conversation.jsonl'))).toBe('\uFFFD and \uFFFD\n')
+    expect(decoder.decode(await workspace.readFile('context/note'))).toBe('cut in an emoji: \uFFFD')
   })
 
   it('keeps large records whole, too', async () => {
@@ -489,21 +503,20 @@ describe('durability by policy', () => {
 
   it('holds few descriptors however many calls are not waited for', async ({ skip }) => {
     skip(!existsSync('/proc/self/fd'), 'counts descriptors in /proc')
-    const open = (): number => readdirSync('/proc/self/fd').length
     let most = 0
     const { workspace } = await openTestWorkspace({
       failpoint: () => {
-        most = Math.max(most, open())
+        most = Math.max(most, descriptors())
       },
     })
-    const before = open()
+    const before = descriptors()
     const calls = Array.from({ length: 600 }, (_, n) => [
       workspace.appendFile(`files/${n}.log`, 'x'),
       workspace.writeFile(`files/${n}`, 'x'),
     ])
     await Promise.all(calls.flat())
     expect(most - before).toBeLessThan(200)
-    expect(open()).toBe(before)
+    expect(descriptors()).toBe(before)
     expect(await workspace.listFiles('files')).toHaveLength(1200)
   })
 

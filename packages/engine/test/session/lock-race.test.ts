@@ -1,4 +1,4 @@
-import { fork, type ChildProcess } from 'node:child_process'
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,8 +19,11 @@ class Racer {
     this.#exited = once(child, 'exit').then(() => undefined)
   }
 
-  static async start(): Promise<Racer> {
-    const child = fork(fileURLToPath(new URL('./lock-racer.ts', import.meta.url)), { execArgv: process.execArgv })
+  /** @param wrapper a command that runs the racer */
+  static async start(wrapper: string[] = []): Promise<Racer> {
+    const script = fileURLToPath(new URL('./lock-racer.ts', import.meta.url))
+    const [command = '', ...args] = [...wrapper, process.execPath, ...process.execArgv, script]
+    const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
     const racer = new Racer(child)
     await racer.#answer()
     return racer
@@ -70,6 +73,11 @@ afterAll(async () => {
   rmSync(root, { recursive: true, force: true })
 })
 
+/** What `session.lock` holds. */
+function read(dir: string): { pid: number; pid_namespace: string } {
+  return JSON.parse(readFileSync(join(dir, 'session.lock'), 'utf8')) as { pid: number; pid_namespace: string }
+}
+
 let rounds = 0
 
 function sessionWith(lock: string | undefined): string {
@@ -91,7 +99,7 @@ async function raceFor(dir: string, among: Racer[] = racers): Promise<Racer> {
     if (answer === undefined || !('won' in answer) || answer.won) continue
     expect(answer).toMatchObject({ won: false, code: 'LOCKED', heldPid: winner.pid })
   }
-  expect(JSON.parse(readFileSync(join(dir, 'session.lock'), 'utf8'))).toMatchObject({
+  expect(read(dir)).toMatchObject({
     pid: winner.pid,
     pid_start: expect.any(Number),
   })
@@ -100,12 +108,12 @@ async function raceFor(dir: string, among: Racer[] = racers): Promise<Racer> {
 
 describe('processes that race for one session', () => {
   const stale: [string, () => string | undefined, number][] = [
-    ['a dead process', () => serializeHolder({ ...holder, pid: deadPid, pidStart: 1 }), 250],
-    ['a pid that another process has by now', () => serializeHolder({ ...holder, pidStart: self.pidStart - 1 }), 80],
-    ['an earlier boot', () => serializeHolder({ ...holder, bootId: 'earlier' }), 80],
-    ['nobody', () => undefined, 80],
-    ['an empty file', () => '', 15],
-    ['a torn file', () => serializeHolder(holder).slice(0, 40), 15],
+    ['a dead process', () => serializeHolder({ ...holder, pid: deadPid, pidStart: 1 }), 150],
+    ['a pid that another process has by now', () => serializeHolder({ ...holder, pidStart: self.pidStart - 1 }), 40],
+    ['an earlier boot', () => serializeHolder({ ...holder, bootId: 'earlier' }), 40],
+    ['nobody', () => undefined, 40],
+    ['an empty file', () => '', 8],
+    ['a torn file', () => serializeHolder(holder).slice(0, 40), 8],
   ]
 
   it.each(stale)('never both win a lock of %s', async (_name, lock, count) => {
@@ -135,6 +143,42 @@ describe('processes that race for one session', () => {
     const winner = await raceFor(dir)
     expect(readdirSync(dir)).toEqual(['session.lock'])
     await winner.send('release')
+  })
+
+  it('refuse the lock of a process that stands still: it may go on at any time', async () => {
+    const dir = sessionWith(undefined)
+    const [owner, other] = racers as [Racer, Racer]
+    await owner.send({ dir, startAtMs: 0 })
+    process.kill(owner.pid, 'SIGSTOP')
+    try {
+      expect(await other.send({ dir, startAtMs: 0 })).toMatchObject({ won: false, code: 'LOCKED', heldPid: owner.pid })
+    } finally {
+      process.kill(owner.pid, 'SIGCONT')
+    }
+    await owner.send('release')
+    await (await raceFor(dir)).send('release')
+  })
+
+  it('in two containers on one volume do not mistake each other for dead by a pid that means nothing', async ({
+    skip,
+  }) => {
+    const unshare = ['--pid', '--fork', '--kill-child', '--mount-proc']
+    skip(spawnSync('unshare', [...unshare, 'true']).status !== 0, 'needs unshare and the right to make a pid namespace')
+    const dir = sessionWith(undefined)
+    const contained = await Racer.start(['unshare', ...unshare])
+    expect(await contained.send({ dir, startAtMs: 0 })).toEqual({ won: true })
+    // Its pid there is a small number, which here belongs to somebody else or to nobody.
+    expect(read(dir).pid_namespace).not.toBe(self.pidNamespace)
+    expect(await racers[0]?.send({ dir, startAtMs: 0 })).toMatchObject({
+      won: false,
+      code: 'LOCKED',
+      heldPid: read(dir).pid,
+      message: expect.stringContaining('another container'),
+    })
+    expect(readLockState(dir)).toBe('live')
+    await contained.send('release')
+    await contained.end()
+    await (await raceFor(dir)).send('release')
   })
 
   it('find a lock dead whose process was killed and not yet waited for', async () => {
