@@ -34,6 +34,7 @@ const MAX_PLAIN_CHARS = 256
 /** Room for every other field of the envelope. */
 const MAX_PAYLOAD_CHARS = MAX_LINE_BYTES - 1024 * 1024
 
+const OPENING_BRACE = 123
 const SAFE_TEXT = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/
 
 // Types, sources and session ids are few and repeat in every record.
@@ -110,13 +111,14 @@ export function decodeLine(line: string): JournalEnvelope | undefined {
 
 /** {@link decodeLine} for a caller that has already looked for markers in the surrounding text. */
 export function decode(line: string, markers: boolean): JournalEnvelope | undefined {
+  // An object or nothing: a file full of blank lines must not cost an exception each.
+  if (line.charCodeAt(0) !== OPENING_BRACE) return undefined
   let value: unknown
   try {
     value = JSON.parse(line)
   } catch {
     return undefined
   }
-  if (typeof value !== 'object' || value === null) return undefined
   const envelope = value as JournalEnvelope
   if (!Number.isSafeInteger(envelope.seq) || envelope.seq < 1 || typeof envelope.type !== 'string') return undefined
   envelope.source ??= ''

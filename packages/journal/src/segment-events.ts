@@ -1,4 +1,4 @@
-import type { DamageKind, DamageLog } from './damage.ts'
+import { SegmentDamagedError, type DamageKind, type DamageLog } from './damage.ts'
 import { ACTIVE_SEGMENT } from './format.ts'
 import type { JournalFs } from './journal-fs.ts'
 import { LineReader, type BrokenLine, type LineBatch } from './line-reader.ts'
@@ -12,21 +12,27 @@ export interface EventBatch {
   offsetOf(index: number): number
 }
 
+/** A sealed segment with so many lines that are no events is not read further: it could cost minutes to no use. */
+const MAX_MALFORMED = 100_000
+
 /**
  * The events of one segment file, batch by batch. Lines that are none are reported and skipped. Damage of a sealed
  * segment is thrown as `CORRUPT`, once everything before it was given.
  */
 export class SegmentEvents {
   readonly file: string
+  readonly #path: string
   readonly #fs: JournalFs
   readonly #fd: number
   readonly #damage: DamageLog
   readonly #lines: LineReader
   #leftover: JournalEnvelope | undefined
   #leftoverOffset = 0
+  #malformed = 0
 
   constructor(fs: JournalFs, path: string, damage: DamageLog) {
     this.#fs = fs
+    this.#path = path
     this.file = path.slice(path.lastIndexOf('/') + 1)
     this.#damage = damage
     this.#fd = fs.openSync(path, 'r')
@@ -35,7 +41,7 @@ export class SegmentEvents {
     this.#lines = new LineReader(source, (broken) => this.#onBroken(broken))
   }
 
-  /** The next batch; undefined at the end. May be empty. */
+  /** The next batch; undefined at the end. May be empty. Throws `CORRUPT` where a sealed segment is damaged. */
   next(): EventBatch | undefined {
     const lines = this.#lines.next()
     if (lines) return this.#decode(lines)
@@ -51,16 +57,26 @@ export class SegmentEvents {
 
   #decode(batch: LineBatch): EventBatch {
     const events: JournalEnvelope[] = []
-    let skipped: number[] | undefined
+    const offsets = new LineOffsets(batch)
+    // Index of the line of each event; only needed once a line holds none.
+    let lineOf: number[] | undefined
     for (let i = 0; i < batch.lines.length; i++) {
       const event = decode(batch.lines[i] as string, batch.markers)
-      if (event) events.push(event)
-      else {
-        ;(skipped ??= []).push(i)
-        this.#report('malformed', lineOffset(batch, i), 'the line is not an event')
+      if (event) {
+        events.push(event)
+        lineOf?.push(i)
+      } else {
+        lineOf ??= events.map((_, index) => index)
+        this.#reportMalformed(offsets.at(i))
       }
     }
-    return { events, offsetOf: (index) => lineOffset(batch, lineIndex(index, skipped)) }
+    return { events, offsetOf: (index) => offsets.at(lineOf?.[index] ?? index) }
+  }
+
+  #reportMalformed(offset: number): void {
+    this.#report('malformed', offset, 'the line is not an event')
+    if (++this.#malformed < MAX_MALFORMED || this.file === ACTIVE_SEGMENT) return
+    throw new SegmentDamagedError(this.#path, offset, `${MAX_MALFORMED} of its lines are no events; it is no journal`)
   }
 
   #onBroken({ kind, offset, sizeBytes, text }: BrokenLine): void {
@@ -77,15 +93,24 @@ export class SegmentEvents {
   }
 }
 
-/** Index of the line that holds event `index`, given the lines that hold none. */
-function lineIndex(index: number, skipped: readonly number[] | undefined): number {
-  let line = index
-  for (const at of skipped ?? []) if (at <= line) line++
-  return line
-}
+/** Byte positions of the lines of a batch. Asked for in ascending order, they cost one pass in all. */
+class LineOffsets {
+  readonly #batch: LineBatch
+  #index = 0
+  #offset: number
 
-function lineOffset(batch: LineBatch, index: number): number {
-  let offset = batch.offset
-  for (let i = 0; i < index; i++) offset += Buffer.byteLength(batch.lines[i] ?? '') + 1
-  return offset
+  constructor(batch: LineBatch) {
+    this.#batch = batch
+    this.#offset = batch.offset
+  }
+
+  at(index: number): number {
+    if (index < this.#index) {
+      this.#index = 0
+      this.#offset = this.#batch.offset
+    }
+    for (; this.#index < index; this.#index++)
+      this.#offset += Buffer.byteLength(this.#batch.lines[this.#index] ?? '') + 1
+    return this.#offset
+  }
 }
