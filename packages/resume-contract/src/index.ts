@@ -1,1 +1,3 @@
-export {}
+export { describeResumeContract, resumeContractCases, type ResumeRunner } from './describe-resume-contract.ts'
+export { ResumeLab, type ResumeCase } from './resume-case.ts'
+export type { ResumeStore } from './resume-store.ts'

@@ -1,0 +1,46 @@
+import { interruptedCommitCases } from './cases/interrupted-commit.ts'
+import { killAndResumeCases } from './cases/kill-and-resume.ts'
+import { storedObjectCases } from './cases/stored-objects.ts'
+import { twoHostsCases } from './cases/two-hosts.ts'
+import { ResumeLab, type ResumeCase } from './resume-case.ts'
+import type { ResumeStore } from './resume-store.ts'
+
+/** The runner's functions; the globals of vitest, node:test's and jest's fit. */
+export interface ResumeRunner {
+  describe: (title: string, define: () => void) => void
+  it: (title: string, run: () => Promise<void>) => void
+}
+
+/** Every case of the suite, as data. */
+export const resumeContractCases: readonly ResumeCase[] = [
+  ...killAndResumeCases,
+  ...storedObjectCases,
+  ...interruptedCommitCases,
+  ...twoHostsCases,
+]
+
+/**
+ * Holds a store to the promise of the whole: a real engine works over it, is killed, and resumes on a host that has never
+ * seen the session.
+ *
+ * @param runner default: the globals `describe` and `it`
+ * @see spec 50, Contract suites
+ */
+export function describeResumeContract(
+  store: ResumeStore,
+  runner: ResumeRunner = globalThis as unknown as ResumeRunner,
+): void {
+  const how = store.crossProcess === true ? 'real SIGKILLs' : 'abandoned engines'
+  runner.describe(`resume contract: ${store.name} (${how})`, () => {
+    for (const { name, run } of resumeContractCases) {
+      runner.it(name, async () => {
+        const lab = await ResumeLab.open(store)
+        try {
+          await run(lab)
+        } finally {
+          await lab.close()
+        }
+      })
+    }
+  })
+}

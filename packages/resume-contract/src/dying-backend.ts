@@ -1,0 +1,21 @@
+import type { Backend } from '@nexus/objectstore'
+
+/**
+ * Lets everything of a backend through but the n-th put of a manifest: there `die` is called, and the put never happens.
+ * What a process leaves that dies when all objects are stored and the commit isn't.
+ */
+export function dyingAtManifest(backend: Backend, visit: number, die: () => Promise<never>): Backend {
+  let manifests = 0
+  return new Proxy(backend, {
+    get(target, property): unknown {
+      const value: unknown = Reflect.get(target, property, target)
+      if (typeof value !== 'function') return value
+      if (property !== 'put') return value.bind(target) as unknown
+      return async (...args: Parameters<Backend['put']>) => {
+        if (args[0].endsWith('.manifest/manifest.json')) manifests += 1
+        if (manifests === visit && args[0].endsWith('.manifest/manifest.json')) return await die()
+        await target.put(...args)
+      }
+    },
+  })
+}

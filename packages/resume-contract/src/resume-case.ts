@@ -1,0 +1,73 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { ContractHost } from './contract-host.ts'
+import { runAndKill, type Death, type KilledRun } from './killed-run.ts'
+import type { ResumeStore } from './resume-store.ts'
+import type { Errand } from './scribe.ts'
+
+/** One case of the suite, as data. */
+export interface ResumeCase {
+  /** A sentence of behaviour. */
+  name: string
+  run(lab: ResumeLab): Promise<void>
+}
+
+export const SESSION_ID = 'resume-contract'
+
+/** A bucket and any number of hosts; everything is stopped and removed at the end. */
+export class ResumeLab {
+  readonly store: ResumeStore
+  readonly bucket: string
+  readonly #dir: string = mkdtempSync(join(tmpdir(), 'nexus-resume-'))
+  readonly #label: string
+  readonly #unregister: () => void
+  readonly #hosts: ContractHost[] = []
+
+  private constructor(store: ResumeStore, bucket: string) {
+    this.store = store
+    this.bucket = bucket
+    this.#label = `resume-contract-${Math.random().toString(36).slice(2)}`
+    this.#unregister = store.register(this.#label, (backend) => backend)
+  }
+
+  static async open(store: ResumeStore): Promise<ResumeLab> {
+    return new ResumeLab(store, await store.newBucket())
+  }
+
+  /** Full key of an object of the suite's session, wherever the store's prefix puts it. */
+  async keyOf(suffix: string): Promise<string> {
+    const key = (await this.store.keys(this.bucket)).find((each) => each.endsWith(suffix))
+    if (key === undefined) throw new Error(`the bucket holds no object that ends in ${suffix}`)
+    return key
+  }
+
+  dataRoot(host: string): string {
+    return join(this.#dir, host)
+  }
+
+  async kill(host: string, errands: Errand[], death?: Death): Promise<KilledRun> {
+    return await runAndKill(
+      this.store,
+      this.bucket,
+      { sessionId: SESSION_ID, dataRoot: this.dataRoot(host), errands },
+      death,
+    )
+  }
+
+  async resume(host: string): Promise<ContractHost> {
+    const resumed = await ContractHost.boot({
+      sessionId: SESSION_ID,
+      dataRoot: this.dataRoot(host),
+      store: this.store.objectStoreConfig(this.#label, this.bucket, 'degrade'),
+    })
+    this.#hosts.push(resumed)
+    return resumed
+  }
+
+  async close(): Promise<void> {
+    for (const host of this.#hosts) await host.engine.stop()
+    this.#unregister()
+    rmSync(this.#dir, { recursive: true, force: true })
+  }
+}
