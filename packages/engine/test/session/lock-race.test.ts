@@ -22,8 +22,8 @@ class Racer {
   /** @param wrapper a command that runs the racer */
   static async start(wrapper: string[] = []): Promise<Racer> {
     const script = fileURLToPath(new URL('./lock-racer.ts', import.meta.url))
-    const [command = '', ...args] = [...wrapper, process.execPath, ...process.execArgv, script]
-    const child = spawn(command, args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
+    const [command, ...args]: string[] = [...wrapper, process.execPath, ...process.execArgv, script]
+    const child = spawn(String(command), args, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] })
     const racer = new Racer(child)
     await racer.#answer()
     return racer
