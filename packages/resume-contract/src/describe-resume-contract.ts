@@ -32,11 +32,11 @@ export function describeResumeContract(
 ): void {
   const how = store.crossProcess === true ? 'real SIGKILLs' : 'abandoned engines'
   runner.describe(`resume contract: ${store.name} (${how})`, () => {
-    for (const { name, run } of resumeContractCases) {
-      runner.it(name, async () => {
+    for (const each of resumeContractCases) {
+      runner.it(each.name, async () => {
         const lab = await ResumeLab.open(store)
         try {
-          await run(lab)
+          await each.run(lab)
         } finally {
           await lab.close()
         }

@@ -12,8 +12,7 @@ export function dyingAtManifest(backend: Backend, visit: number, die: () => Prom
       if (typeof value !== 'function') return value
       if (property !== 'put') return value.bind(target) as unknown
       return async (...args: Parameters<Backend['put']>) => {
-        if (args[0].endsWith('.manifest/manifest.json')) manifests += 1
-        if (manifests === visit && args[0].endsWith('.manifest/manifest.json')) return await die()
+        if (args[0].endsWith('.manifest/manifest.json') && ++manifests === visit) await die()
         await target.put(...args)
       }
     },

@@ -76,6 +76,14 @@ async function killChild(
   return { state }
 }
 
+/** Tells that the planned death was reached. */
+class DeathNotice {
+  announce!: () => void
+  readonly announced: Promise<void> = new Promise((resolve) => {
+    this.announce = resolve
+  })
+}
+
 async function abandonHere(
   store: ResumeStore,
   bucket: string,
@@ -83,15 +91,12 @@ async function abandonHere(
   death: Death,
 ): Promise<KilledRun> {
   const label = `resume-contract-${process.pid}-${(labels += 1)}`
-  let died: () => void = () => undefined
-  const dying = new Promise<void>((resolve) => {
-    died = resolve
-  })
+  const dying = new DeathNotice()
   const unregister = store.register(label, (backend) =>
     death.when === 'after'
       ? backend
       : dyingAtManifest(backend, death.visit, () => {
-          died()
+          dying.announce()
           return new Promise<never>(() => undefined)
         }),
   )
@@ -106,7 +111,7 @@ async function abandonHere(
     await host.run(order.errands.slice(0, -1))
     const state = await host.state()
     void host.run(order.errands.slice(-1))
-    await dying
+    await dying.announced
     await host.engine.abandon()
     return { state }
   } finally {
