@@ -1,0 +1,108 @@
+import type { BucketContext } from './bucket-context.ts'
+import type { Call } from './call.ts'
+import { errorCode, unless } from './file-system.ts'
+import { ASIDE_DIRECTORY, TEMP_DIRECTORY } from './key-path.ts'
+import { findDirectory } from './object-place.ts'
+
+/** One object of the tree. */
+export interface FoundObject {
+  key: string
+  sizeBytes: number
+  mtimeMs: number
+}
+
+/** What a walk of the tree found. */
+export interface Listing {
+  objects: FoundObject[]
+  /** Names that are not UTF-8, and so no keys, with their bytes shown as U+FFFD. */
+  unreadable: string[]
+}
+
+interface Visit {
+  path: string
+  /** With a trailing `/`, or empty. */
+  keyPrefix: string
+}
+
+/** Objects found between two reports. */
+const REPORT_EVERY = 1000
+
+/**
+ * Every object below a prefix. Only regular files in real directories count: links, FIFOs, sockets and devices are not
+ * objects and are not followed. An object that nobody touches meanwhile is found exactly once.
+ */
+export async function listObjects(
+  context: BucketContext,
+  segments: readonly string[],
+  keyPrefix: string,
+  call: Call,
+): Promise<Listing> {
+  context.identity.check()
+  call.signal.throwIfAborted()
+  const listing: Listing = { objects: [], unreadable: [] }
+  const root = findDirectory(context, segments)
+  if (root === undefined) {
+    context.identity.check()
+    return listing
+  }
+  let reported = 0
+  const stack: Visit[] = [{ path: root, keyPrefix: keyPrefix === '' ? '' : `${keyPrefix}/` }]
+  for (let visit = stack.pop(); visit !== undefined; visit = stack.pop()) {
+    visitDirectory(context, visit, listing, stack)
+    const found = listing.objects.length
+    if (found - reported >= REPORT_EVERY) reported = found
+    await call.progress({ objects: reported, bytes: 0 })
+  }
+  return listing
+}
+
+function visitDirectory(context: BucketContext, { path, keyPrefix }: Visit, listing: Listing, stack: Visit[]): void {
+  const { fs } = context
+  const files: string[] = []
+  const entries = unless(['ENOENT', 'ENOTDIR'], () => fs.readdirSync(path, { withFileTypes: true })) ?? []
+  const undecodable = entries.some((entry) => entry.name.includes('\ufffd'))
+    ? undecodableNames(context, path)
+    : undefined
+  for (const entry of entries) {
+    const { name } = entry
+    if (undecodable?.has(name) === true) listing.unreadable.push(keyPrefix + name)
+    else if (entry.isFile()) files.push(name)
+    else if (entry.isDirectory() && name !== TEMP_DIRECTORY && name !== ASIDE_DIRECTORY) {
+      stack.push({ path: `${path}/${name}`, keyPrefix: `${keyPrefix + name}/` })
+    }
+  }
+  // Looked at after the directory itself, whether that had an entry for it or not: an object leaves its plain path only
+  // once it is aside, so it is seen here or there.
+  const aside = `${path}/${ASIDE_DIRECTORY}`
+  const hasAside = fs.lstatSync(aside, { throwIfNoEntry: false })?.isDirectory() === true
+  const asideNames = new Set(hasAside ? namesIn(context, aside) : [])
+  const add = (name: string, file: string): boolean => {
+    const stat = fs.lstatSync(file, { throwIfNoEntry: false })
+    if (stat?.isFile() !== true) return false
+    listing.objects.push({ key: keyPrefix + name, sizeBytes: stat.size, mtimeMs: stat.mtimeMs })
+    return true
+  }
+  for (const name of files) {
+    // What is aside is the object; a file at the plain path is then a leftover.
+    if (!asideNames.has(name) && !add(name, `${path}/${name}`)) asideNames.add(name)
+  }
+  for (const name of asideNames) add(name, `${aside}/${name}`)
+}
+
+function namesIn({ fs }: BucketContext, path: string): string[] {
+  return unless(['ENOENT', 'ENOTDIR'], () => fs.readdirSync(path)) ?? []
+}
+
+/** Those decoded names that stand for bytes that are not UTF-8. A name may really hold U+FFFD, so the bytes decide. */
+function undecodableNames({ fs }: BucketContext, path: string): Set<string> {
+  const broken = new Set<string>()
+  try {
+    for (const bytes of fs.readdirSync(path, { encoding: 'buffer' })) {
+      const name = bytes.toString()
+      if (!Buffer.from(name).equals(bytes)) broken.add(name)
+    }
+  } catch (error) {
+    if (errorCode(error) !== 'ENOENT') throw error
+  }
+  return broken
+}
