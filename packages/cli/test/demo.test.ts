@@ -1,0 +1,43 @@
+import { existsSync, rmSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { main, type Output } from '../src/index.ts'
+
+const FS_MODULE = '@nexus/objectstore-fs'
+
+function recorded(): Output & { lines: string[]; notes: string[] } {
+  const lines: string[] = []
+  const notes: string[] = []
+  return { lines, notes, line: (text) => void lines.push(text), note: (text) => void notes.push(text) }
+}
+
+describe('nexus demo', () => {
+  it('shows that everything of the last completed turn came back, and says so with exit code 0', async () => {
+    const output = recorded()
+    expect(await main(['demo', '--import', FS_MODULE, '--seed', '7'], output)).toBe(0)
+    const text = output.lines.join('\n')
+    expect(text).toContain('killed with SIGKILL')
+    expect(text).toContain('rightly lost')
+    expect(text).not.toContain('DIFFERS')
+  })
+
+  it('prints one JSON object, keeps the directories when asked, and is the same for the same seed', async () => {
+    const output = recorded()
+    expect(await main(['demo', '--import', FS_MODULE, '--seed', '11', '--json', '--keep'], output)).toBe(0)
+    const story = JSON.parse(output.lines.join('\n')) as {
+      ok: boolean
+      seed: number
+      dir: string
+      checks: { ok: boolean }[]
+    }
+    expect(story).toMatchObject({ ok: true, seed: 11 })
+    expect(story.checks.length).toBeGreaterThan(7)
+    expect(existsSync(story.dir)).toBe(true)
+    rmSync(story.dir, { recursive: true })
+  })
+
+  it('fails with the cause when the backend can not be loaded', async () => {
+    const output = recorded()
+    expect(await main(['demo', '--import', '@nexus/no-such-backend'], output)).toBe(1)
+    expect(output.notes.join('\n')).toContain('@nexus/no-such-backend')
+  })
+})
