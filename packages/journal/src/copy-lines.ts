@@ -3,7 +3,7 @@ import { LineReader } from './line-reader.ts'
 import { decodeLine } from './record.ts'
 import { seqOf } from './tail.ts'
 import { TimeSlice } from './time-slice.ts'
-import type { ByteSource } from './zstd-source.ts'
+import type { ByteSource } from './byte-source.ts'
 
 /** Which lines to take: those above one seq, up to and including another. */
 export interface SeqRange {

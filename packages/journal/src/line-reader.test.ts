@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { MAX_LINE_BYTES } from './format.ts'
 import { LineReader, type BrokenLine } from './line-reader.ts'
-import type { ByteSource } from './zstd-source.ts'
+import type { ByteSource } from './byte-source.ts'
 
 /** Gives `bytes` in pieces of the sizes in `steps`, again and again. */
 function sourceOf(bytes: Buffer, steps: readonly number[], failure?: Error): ByteSource {

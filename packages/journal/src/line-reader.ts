@@ -1,6 +1,6 @@
 import type { NexusError } from '@nexus/errors'
 import { MAX_LINE_BYTES } from './format.ts'
-import type { ByteSource } from './zstd-source.ts'
+import type { ByteSource } from './byte-source.ts'
 
 /** Complete lines in the order of the file, without their newlines. */
 export interface LineBatch {

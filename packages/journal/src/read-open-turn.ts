@@ -3,9 +3,9 @@ import { activePath, listSealed } from './journal-files.ts'
 import { nodeFs, type JournalFs } from './journal-fs.ts'
 import { LineReader } from './line-reader.ts'
 import { decodeLine, type JournalEnvelope } from './record.ts'
+import { segmentSource } from './segment-source.ts'
 import { TimeSlice } from './time-slice.ts'
 import { TURN_TYPES, Turns } from './turns.ts'
-import { PlainSource, ZstdSource } from './zstd-source.ts'
 
 /** How the journal ends. */
 export interface OpenTurn {
@@ -53,7 +53,7 @@ async function turnEventsOf(fs: JournalFs, path: string): Promise<JournalEnvelop
   let fd: number | undefined
   try {
     fd = fs.openSync(path, 'r')
-    const source = path.endsWith('.zst') ? new ZstdSource(fs, fd, path) : new PlainSource(fs, fd)
+    const source = segmentSource(fs, fd, path)
     const lines = new LineReader(source, ({ text }) => keepTurnEvent(found, text ?? ''))
     for (let batch = lines.next(); batch; batch = lines.next()) {
       for (const line of batch.lines) keepTurnEvent(found, line)

@@ -11,7 +11,7 @@ import { activePath, listNames, listSealed, sealedFiles, type SealedFile } from 
 import { highestSeqOf } from './reader.ts'
 import { isArchiveName, STAGED_ACTIVE, writeIntent } from './rewind-intent.ts'
 import { readLastSeqOfSegment } from './segment-seq.ts'
-import { PlainSource, ZstdSource } from './zstd-source.ts'
+import { segmentSource } from './segment-source.ts'
 
 export interface RewindOptions {
   clock?: Clock
@@ -177,7 +177,7 @@ async function copySegment(
 ): ReturnType<typeof copyLines> {
   const fd = fs.openSync(path, 'r')
   try {
-    const source = path.endsWith('.zst') ? new ZstdSource(fs, fd, path) : new PlainSource(fs, fd)
+    const source = segmentSource(fs, fd, path)
     return await copyLines(fs, source, dest, { above, upTo })
   } finally {
     fs.closeSync(fd)

@@ -1,9 +1,8 @@
 import { SegmentDamagedError, type DamageKind, type DamageLog } from './damage.ts'
-import { ACTIVE_SEGMENT } from './format.ts'
 import type { JournalFs } from './journal-fs.ts'
 import { LineReader, type BrokenLine, type LineBatch } from './line-reader.ts'
 import { decode, decodeLine, type JournalEnvelope } from './record.ts'
-import { PlainSource, ZstdSource } from './zstd-source.ts'
+import { isSealed, segmentSource } from './segment-source.ts'
 
 /** Events of one batch, in file order, and where they stand. */
 export interface EventBatch {
@@ -36,9 +35,7 @@ export class SegmentEvents {
     this.file = path.slice(path.lastIndexOf('/') + 1)
     this.#damage = damage
     this.#fd = fs.openSync(path, 'r')
-    const sealed = this.file !== ACTIVE_SEGMENT
-    const source = sealed ? new ZstdSource(fs, this.#fd, path) : new PlainSource(fs, this.#fd)
-    this.#lines = new LineReader(source, (broken) => this.#onBroken(broken))
+    this.#lines = new LineReader(segmentSource(fs, this.#fd, path), (broken) => this.#onBroken(broken))
   }
 
   /** The next batch; undefined at the end. May be empty. Throws `CORRUPT` where a sealed segment is damaged. */
@@ -75,7 +72,7 @@ export class SegmentEvents {
 
   #reportMalformed(offset: number): void {
     this.#report('malformed', offset, 'the line is not an event')
-    if (++this.#malformed < MAX_MALFORMED || this.file === ACTIVE_SEGMENT) return
+    if (++this.#malformed < MAX_MALFORMED || !isSealed(this.#path)) return
     throw new SegmentDamagedError(this.#path, offset, `${MAX_MALFORMED} of its lines are no events; it is no journal`)
   }
 

@@ -1,8 +1,8 @@
 import { fromSystemError, isNexusError } from '@nexus/errors'
-import { segmentNumber } from './format.ts'
 import { nodeFs, type JournalFs } from './journal-fs.ts'
 import { LineReader } from './line-reader.ts'
 import { readFooter, type SegmentFooter } from './segment-footer.ts'
+import { isSealed } from './segment-source.ts'
 import { findTail, highestSeq, seqOf } from './tail.ts'
 import { ZstdSource } from './zstd-source.ts'
 
@@ -16,8 +16,7 @@ export function readLastSeqOfSegment(path: string, fs: JournalFs = nodeFs): numb
   try {
     const fd = fs.openSync(path, 'r')
     try {
-      if (segmentNumber(path.slice(path.lastIndexOf('/') + 1)) !== undefined)
-        return describeSealed(fs, fd, path).lastSeq
+      if (isSealed(path)) return describeSealed(fs, fd, path).lastSeq
       const { size } = fs.fstatSync(fd)
       return Math.max(highestSeq(fs, fd, size), findTail(fs, fd, size).last?.seq ?? 0)
     } finally {

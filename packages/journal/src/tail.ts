@@ -1,7 +1,7 @@
 import { MAX_LINE_BYTES } from './format.ts'
 import type { JournalFs } from './journal-fs.ts'
 import { decodeLine, type JournalEnvelope } from './record.ts'
-import { PlainSource } from './zstd-source.ts'
+import { PlainSource } from './byte-source.ts'
 
 const BLOCK_BYTES = 64 * 1024
 /** How far back from the end the highest seq is looked for: the whole active segment, unless one turn made it larger. */
