@@ -2,6 +2,7 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync } from 'node:
 import { join } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
 import { trimKeyPrefix, type ObjectStore } from '@nexus/objectstore'
+import { systemClock, type Clock } from '../clock.ts'
 import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { silentLogger, type Logger } from '../logger.ts'
 import { engineTempName } from '../session/atomic-write.ts'
@@ -42,6 +43,7 @@ export class HydrateRun {
   readonly #options: HydrateOptions
   readonly #store: ObjectStore
   readonly #keys: SessionKeys
+  readonly #clock: Clock
   readonly #logger: Logger
   readonly #failpoint: Failpoint
   readonly #waiting: { signal?: AbortSignal }
@@ -51,6 +53,7 @@ export class HydrateRun {
     this.#options = options
     this.#store = options.store
     this.#keys = sessionKeys(options.sessionId)
+    this.#clock = options.clock ?? systemClock
     this.#logger = options.logger ?? silentLogger
     this.#failpoint = options.failpoint ?? noFailpoint
     this.#waiting = options.signal === undefined ? {} : { signal: options.signal }
@@ -59,7 +62,7 @@ export class HydrateRun {
 
   async run(): Promise<HydrateResult> {
     const { sessionsRoot, sessionId, prepareStaging, signal } = this.#options
-    const startedMs = performance.now()
+    const startedMs = this.#clock.now()
     signal?.throwIfAborted()
     const finalDir = join(sessionsRoot, sessionId)
     this.#refuseExisting(finalDir)
@@ -78,7 +81,7 @@ export class HydrateRun {
         this.#moveIntoPlace(stagingDir, finalDir)
         await this.#failpoint('hydrate:renamed')
       }
-      return { ...filled, durationMs: performance.now() - startedMs }
+      return { ...filled, durationMs: this.#clock.now() - startedMs }
     } catch (error) {
       throw fromLocalFailure(error, OP)
     } finally {

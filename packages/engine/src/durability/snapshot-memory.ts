@@ -2,7 +2,7 @@ import { isRacy, sameFileStat, type FileStat } from './tree-stat.ts'
 
 /**
  * What one run remembers between its snapshots of one session. Losing it costs time, and the one thing it knows that the
- * store can't tell: which immutable objects a snapshot that failed may have overwritten.
+ * store can't tell: which objects a snapshot that failed may have overwritten.
  */
 export class SnapshotMemory {
   readonly #digests = new Map<string, { stat: FileStat; sha256: string }>()
@@ -23,6 +23,11 @@ export class SnapshotMemory {
   /** An object is about to be put: until a commit, what the store holds there is anybody's guess. */
   noteUpload(path: string): void {
     this.#unsettled.add(path)
+  }
+
+  /** The put came to nothing, and the store holds what it held before. */
+  noteNothingStored(path: string): void {
+    this.#unsettled.delete(path)
   }
 
   /** Whether a snapshot that didn't end in a commit may have put something there. */

@@ -165,7 +165,10 @@ export class SnapshotRun {
 
   /** The entry of an object that only the committed generation names, unless the store says that it lost it. */
   async #carry(path: string, sizes: StoredTree['sizes'], stagingDir: string): Promise<ManifestEntry | undefined> {
-    const entry = this.#options.committed?.entries[path] ?? (await this.#adopt(path, stagingDir))
+    const known = this.#options.committed?.entries[path]
+    // After a snapshot that failed the store may hold a later version of it than the committed one.
+    const isCertain = known !== undefined && !this.#memory.isUnsettled(path)
+    const entry = isCertain ? known : ((await this.#adopt(path, stagingDir)) ?? known)
     const isListed = path.startsWith(`${BLOBS_DIR}/`) && sizes !== undefined
     if (entry === undefined || (isListed && sizes.get(path) !== entry.size)) {
       this.#logger.warn(
@@ -177,7 +180,7 @@ export class SnapshotRun {
     return entry
   }
 
-  /** A manifest of version 1 says nothing of an object but its path: the rest is learnt from the object itself. */
+  /** The entry of an object as it is in the store: where no manifest describes it, or not what is there now. */
   async #adopt(path: string, stagingDir: string): Promise<ManifestEntry | undefined> {
     if (!this.#store.capabilities.get) return undefined
     const localPath = join(stagingDir, 'adopted')

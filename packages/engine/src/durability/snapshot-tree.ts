@@ -185,11 +185,14 @@ export class TreeStorer {
       if (sha256 !== undefined) this.#options.memory.remember(path, live.stat, sha256)
       if (this.#skip(path, kind, live.stat, sha256)) return true
     }
-    if (kind !== undefined) this.#options.memory.noteUpload(path)
+    const { memory } = this.#options
+    const wasUnsettled = memory.isUnsettled(path)
+    memory.noteUpload(path)
     let outcome: UploadOutcome
     if (live !== undefined) outcome = await uploader.putLive(live, signal)
     else if (staged !== undefined) outcome = await uploader.putStaged(staged, signal)
     else return true
+    if (outcome.kind === 'unstorable' && !wasUnsettled) memory.noteNothingStored(path)
     return this.#note(object, outcome)
   }
 

@@ -12,7 +12,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { InvalidKeyError, type Backend } from '@nexus/objectstore'
+import { InvalidKeyError } from '@nexus/objectstore'
 import { withoutCapabilities } from '@nexus/objectstore-memory-test'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import {
@@ -421,20 +421,40 @@ describe('what can not be stored', () => {
     write(a, 'files/a', 'committed')
     write(a, 'files/b', 'b')
     await lab.snapshot(a)
-    const refusing: Backend = Object.assign(Object.create(lab.backend) as Backend, {
-      put: async (key: string, path: string) => {
-        if (key.endsWith('files/a')) throw new InvalidKeyError(key, 'contains CR or LF')
-        return lab.backend.put(key, path)
-      },
-    })
+    const put = lab.backend.put.bind(lab.backend)
+    lab.backend.put = async (key, path, options) => {
+      if (key.endsWith('files/a')) throw new InvalidKeyError(key, 'contains CR or LF')
+      await put(key, path, options)
+    }
+    const from = lab.backend.faults.calls.length
     write(a, 'files/a', 'changed and refused')
-    const result = await lab.snapshot(a, { store: storeOf(refusing) })
+    const result = await lab.snapshot(a)
+    expect(opsSince(from).filter((op) => op.startsWith('get'))).toEqual([])
     expect(result.unstored).toEqual(['files/a'])
     expect(result.manifest.objects).toEqual(['files/a', 'files/b'])
     expectExact()
     const b = lab.host({ empty: true })
     await lab.hydrate(b)
     expect(describeTree(b.dir)['files/a']).toContain(sha('committed').slice(0, 12))
+  })
+
+  it('keeps named what is in the store, when a snapshot that failed has put a later version there', async () => {
+    const memory = new SnapshotMemory()
+    write(a, 'files/a', 'committed')
+    await lab.snapshot(a, { memory })
+    write(a, 'files/a', 'put, and never committed')
+    lab.backend.faults.failWhen(({ key }) => key.endsWith('manifest.json'))
+    await expect(lab.snapshot(a, { memory })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    lab.backend.faults.heal()
+    const put = lab.backend.put.bind(lab.backend)
+    lab.backend.put = async (key, path, options) => {
+      if (key.endsWith('files/a')) throw new InvalidKeyError(key, 'is refused')
+      await put(key, path, options)
+    }
+    const { unstored } = await lab.snapshot(a, { memory })
+    expect(unstored).toEqual(['files/a'])
+    expect(lab.object('files/a')).toBe('put, and never committed')
+    expectExact()
   })
 
   it('is a path of more than 1024 bytes as a key, refused by name, beside one of 255 bytes in its last part', async () => {

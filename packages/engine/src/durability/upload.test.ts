@@ -177,6 +177,17 @@ describe('a file that changes while it is stored', () => {
     expect('content+-+-'.startsWith(stored('f')?.toString() ?? '?')).toBe(true)
   })
 
+  it('every time, and is too large for a copy at once, is copied at the third try', async () => {
+    const walked = put('f', 'content')
+    truncateSync(at('f'), 17 * 1024 * 1024)
+    await quiet()
+    const backend = meddling({ after: () => appendFileSync(at('f'), '+') })
+    const outcome = await uploader(backend).putLive({ path: 'f', stat: walked }, signal)
+    expectExact('f', outcome)
+    expect(memory.faults.calls).toHaveLength(3)
+    expect(copies()).toHaveLength(1)
+  })
+
   it('in a way that only its sidecar shows is left to SQLite', async () => {
     const walked = put('f', 'content')
     await quiet()
