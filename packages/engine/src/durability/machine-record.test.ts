@@ -37,6 +37,19 @@ describe('the machine record', () => {
     await record.close()
   })
 
+  it('knows after a kill which commit was acknowledged last', async () => {
+    const root = newDir()
+    const record = newRecord(root)
+    await record.begin({ mixedFrom: { generation: 0, paths: [] } })
+    await record.aboutToCommit(pair(1))
+    record.committed(pair(1), 10)
+    await record.aboutToCommit(pair(2))
+    await record.close()
+    const found = readMachineRecord(root, 's1')
+    expect(found).toMatchObject({ committed: pair(1), lastSeq: 10, pending: [pair(1), pair(2)] })
+    expect(found?.mixedFrom).toBeUndefined()
+  })
+
   it('remembers every attempt whose answer was lost', async () => {
     const root = newDir()
     const record = newRecord(root)

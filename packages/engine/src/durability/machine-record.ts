@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeSync } from 'node:fs'
 import { mkdir, open, rm, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
@@ -60,9 +60,12 @@ export function readMachineRecord(sessionsRoot: string, sessionId: string): Mach
   const record = parseHead(head ?? '')
   if (record === undefined) return undefined
   for (const line of tail) {
-    const pair = parsePair(parseJson(line))
+    const wire = parseJson(line)
+    const pair = parsePair(wire)
     // A torn line is a commit that was never put: its fsync had not returned.
-    if (pair !== undefined) record.pending.push(pair)
+    if (pair === undefined) continue
+    if (isObject(wire) && typeof wire['last_seq'] === 'number') noteCommitted(record, pair, wire['last_seq'])
+    else record.pending.push(pair)
   }
   return record
 }
@@ -83,9 +86,8 @@ export function isOurCommit(record: MachineRecord | undefined, pair: CommitPair)
  * The machine's memory of one session while a run holds it.
  *
  * A commit's pair is on the disk *before* its manifest is put, so that our own commit whose answer was lost is never
- * taken for another host's. That is the only write a turn pays: one appended line and one fdatasync. What the answer
- * said is kept in memory and reaches the file with the next line; a crash in between leaves the pair pending, which
- * counts as ours just the same.
+ * taken for another host's. That is all a turn waits for: one appended line and one fdatasync. What the answer said is
+ * appended without a sync: lost in a power failure, it leaves the pair pending, which counts as ours just the same.
  *
  * @see spec 60, Which tree is true
  */
@@ -98,6 +100,7 @@ export class MachineRecordFile {
   #handle: FileHandle | undefined
   #sizeBytes = 0
   #stale = true
+  #closed = false
 
   constructor(
     sessionsRoot: string,
@@ -151,9 +154,16 @@ export class MachineRecordFile {
    * adopted. Earlier attempts stay remembered, since a delayed put may still land.
    */
   committed(pair: CommitPair, lastSeq: number): void {
-    this.#record.committed = { generation: pair.generation, nonce: pair.nonce }
-    this.#record.lastSeq = lastSeq
-    delete this.#record.mixedFrom
+    noteCommitted(this.#record, pair, lastSeq)
+    if (this.#handle === undefined || this.#stale) return
+    const line = `${JSON.stringify({ generation: pair.generation, nonce: pair.nonce, last_seq: lastSeq })}\n`
+    try {
+      writeSync(this.#handle.fd, line)
+      this.#sizeBytes += line.length
+    } catch (error) {
+      this.#stale = true
+      this.#logger.debug({ err: error }, 'a commit was not noted in the machine record; its pair was')
+    }
   }
 
   /** The tree of an earlier boot was judged good: from now on it belongs to this one. */
@@ -171,6 +181,11 @@ export class MachineRecordFile {
 
   /** Gives the descriptor back and writes nothing. */
   async close(): Promise<void> {
+    this.#closed = true
+    await this.#letGo()
+  }
+
+  async #letGo(): Promise<void> {
     const handle = this.#handle
     this.#handle = undefined
     this.#stale = true
@@ -195,7 +210,7 @@ export class MachineRecordFile {
 
   async #rewrite(): Promise<void> {
     const path = machineRecordPath(this.#sessionsRoot, this.#sessionId)
-    await this.close()
+    await this.#letGo()
     try {
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
       const text = `${JSON.stringify(wireForm(this.#sessionId, this.#record))}\n`
@@ -203,10 +218,18 @@ export class MachineRecordFile {
       this.#handle = await open(path, 'a')
       this.#sizeBytes = text.length
       this.#stale = false
+      // Closed meanwhile, by a run that is abandoned while it boots.
+      if (this.#closed) await this.#letGo()
     } catch (error) {
       throw isNexusError(error) ? error : fromSystemError(error, OP, path)
     }
   }
+}
+
+function noteCommitted(record: MachineRecord, pair: CommitPair, lastSeq: number): void {
+  record.committed = { generation: pair.generation, nonce: pair.nonce }
+  record.lastSeq = lastSeq
+  delete record.mixedFrom
 }
 
 function wireForm(sessionId: string, record: MachineRecord): Record<string, unknown> {

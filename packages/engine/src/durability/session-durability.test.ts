@@ -291,6 +291,8 @@ function untilRecovered(host: TestHost): Promise<void> {
   })
 }
 
+async function nothing(): Promise<void> {}
+
 function isJournal(path: string): boolean {
   return path.startsWith('journal/')
 }
@@ -299,7 +301,6 @@ function isJournal(path: string): boolean {
 async function expectSameOnFreshHost(host: TestHost): Promise<void> {
   const { store } = newStore({ of: host.backend })
   const sessionsRoot = newDir('fresh')
-  const prepareStaging = (): Promise<void> => Promise.resolve()
-  await hydrateSession({ store, sessionId: 's1', sessionsRoot, prepareStaging, onMixed: 'fail' })
+  await hydrateSession({ store, sessionId: 's1', sessionsRoot, prepareStaging: nothing, onMixed: 'fail' })
   expect(fingerprint(join(sessionsRoot, 's1'), isJournal)).toEqual(fingerprint(host.dir, isJournal))
 }

@@ -1,3 +1,4 @@
+import { NexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
@@ -51,7 +52,8 @@ export class SessionEnding {
   readonly #options: SessionEndingOptions
   #detaching: Promise<void> | undefined
   #ending: Promise<void> | undefined
-  #abandoned = false
+  /** Fires when the run is abandoned, also in the middle of a finish. */
+  readonly #cut = new AbortController()
 
   constructor(options: SessionEndingOptions) {
     this.#options = options
@@ -62,7 +64,7 @@ export class SessionEnding {
   }
 
   get abandoned(): boolean {
-    return this.#abandoned
+    return this.#cut.signal.aborted
   }
 
   detachInputs(): Promise<void> {
@@ -75,9 +77,15 @@ export class SessionEnding {
     return this.#ending
   }
 
-  abandon(): Promise<void> {
+  async abandon(): Promise<void> {
+    const { outbox, snapshots, blobs } = this.#options
+    this.#cut.abort(new NexusError('ABORTED', 'the session was abandoned', { op: 'durability.finish' }))
+    outbox.close()
+    snapshots.stop()
+    blobs.close()
     this.#ending ??= this.#abandon()
-    return this.#ending
+    // A finish that was under way is cut short, and its failure is its caller's.
+    await this.#ending.catch(() => undefined)
   }
 
   async #detachInputs(): Promise<void> {
@@ -92,13 +100,13 @@ export class SessionEnding {
 
   async #finish({ clean, timeoutMs = FINISH_MS }: FinishOptions): Promise<void> {
     const { store, clock, policy, logger, sessionId, timings, blobs, guard, owner, outbox, snapshots } = this.#options
-    const bound = boundedSignal('storing the end of the session', timeoutMs, clock)
+    const bound = boundedSignal('storing the end of the session', timeoutMs, clock, this.#cut.signal)
     const { signal } = bound
     const failures: Error[] = []
     try {
       await this.detachInputs()
       const drainMs = Math.min(timings.drainMs, timeoutMs / 3)
-      if (clean) await this.#within('uploading the last blobs', drainMs, (limit) => blobs.drain(limit))
+      if (clean) await this.#within('uploading the last blobs', drainMs, (limit) => blobs.drain(limit), signal)
       blobs.close()
       const stored = clean && (await this.#storeLast(signal, failures))
       // A run that lost the session writes nothing more, not even its marker's end.
@@ -148,11 +156,7 @@ export class SessionEnding {
   }
 
   async #abandon(): Promise<void> {
-    const { outbox, snapshots, blobs, slot, record, timings } = this.#options
-    this.#abandoned = true
-    outbox.close()
-    snapshots.stop()
-    blobs.close()
+    const { slot, record, timings } = this.#options
     await this.detachInputs()
     await this.#within('abandoning a snapshot', timings.drainMs, () => slot.idle())
     await record.close()
@@ -164,8 +168,13 @@ export class SessionEnding {
   }
 
   /** Runs bounded work whose failure is only worth a line. */
-  async #within(what: string, limitMs: number, work: (signal: AbortSignal) => Promise<unknown>): Promise<void> {
-    const bound = boundedSignal(what, limitMs, this.#options.clock)
+  async #within(
+    what: string,
+    limitMs: number,
+    work: (signal: AbortSignal) => Promise<unknown>,
+    outer?: AbortSignal,
+  ): Promise<void> {
+    const bound = boundedSignal(what, limitMs, this.#options.clock, outer)
     try {
       await raceSignal(work(bound.signal), bound.signal)
     } catch (error) {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { JournalWriter } from '@nexus/journal'
-import type { MemoryBackend } from '@nexus/objectstore-memory-test'
+import type { Capability, MemoryBackend } from '@nexus/objectstore-memory-test'
 import { openStorageManager, type StorageManager } from '@nexus/storage'
 import { EventBus } from '../../src/bus/event-bus.ts'
 import { openSessionDurability, type SessionDurability } from '../../src/durability/session-durability.ts'
@@ -19,7 +19,8 @@ export interface HostOptions extends Partial<SessionDurabilityOptions> {
   clock?: ManualClock
   /** The host's disk: a second run on it finds what the first left. Default: a new, empty one. */
   disk?: string
-  absent?: Parameters<typeof newStore>[0] extends { absent?: infer A } ? A : never
+  /** Optional capabilities that the backend shall not have. */
+  absent?: readonly Capability[]
   rotateBytes?: number
   /** A session that was generated just now. */
   fresh?: boolean
