@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareFingerprints, type Check } from './compare.ts'
 import { DATABASE_PATH, emptyFingerprint, type Fingerprint } from './fingerprint.ts'
-import type { HostOrder } from './host.ts'
+import type { HostOrder } from './host-order.ts'
 import { lastReport, runHost, type HostRun } from './run-host.ts'
 import { seededRandom, type Random } from './seeded-random.ts'
 

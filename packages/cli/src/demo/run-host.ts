@@ -1,7 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { HostOrder, HostReport } from './host.ts'
+import type { HostOrder, HostReport } from './host-order.ts'
 
 /** How a host process ended, with everything it reported before. */
 export interface HostRun {

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareFingerprints, type Check } from './compare.ts'
-import { FULL_TEXT_QUERY, type HostOrder, type HostReport } from './host.ts'
+import { FULL_TEXT_QUERY, type HostOrder, type HostReport } from './host-order.ts'
 import { COMPLETED_TURNS } from './librarian.ts'
 import { lastReport, runHost, type HostRun } from './run-host.ts'
 
