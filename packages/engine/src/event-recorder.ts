@@ -61,12 +61,15 @@ const MAX_REMEMBERED_TYPES = 1024
  */
 export class JournalRecorder implements EventRecorder {
   readonly #journal: RecorderJournal
+  readonly #syncFiles: () => Promise<void>
   readonly #everyEvent: boolean
   readonly #excluded: ReadonlySet<string>
   readonly #rules = new Map<string, TypeRule>()
 
-  constructor(journal: RecorderJournal, policy: RecordingPolicy) {
+  /** @param syncFiles makes the session's files durable; a turn has ended when they and the journal are */
+  constructor(journal: RecorderJournal, policy: RecordingPolicy, syncFiles: () => Promise<void> = async () => {}) {
     this.#journal = journal
+    this.#syncFiles = syncFiles
     this.#everyEvent = policy.fsync === 'every-event'
     this.#excluded = new Set(policy.excludeEvents)
   }
@@ -101,8 +104,14 @@ export class JournalRecorder implements EventRecorder {
   settled(event: NexusEvent): Promise<void> | undefined {
     const rule = this.#ruleOf(event.type)
     if (rule.excluded) return undefined
-    if (rule.endsTurn) return this.#journal.turnEnded()
+    if (rule.endsTurn) return this.#endTurn()
     return this.#everyEvent ? this.#journal.committed() : undefined
+  }
+
+  async #endTurn(): Promise<void> {
+    const [files, journal] = await Promise.allSettled([this.#syncFiles(), this.#journal.turnEnded()])
+    if (journal.status === 'rejected') throw journal.reason
+    if (files.status === 'rejected') throw files.reason
   }
 
   #ruleOf(type: string): TypeRule {

@@ -7,9 +7,9 @@ import { RESOLVE_TREE_FAILPOINTS } from './durability/resolve-tree.ts'
 import { SHARED_PULL_FAILPOINTS } from './durability/shared-roots-pull.ts'
 import { SHARED_STORE_FAILPOINTS } from './durability/shared-roots-store.ts'
 import { SNAPSHOT_FAILPOINTS } from './durability/snapshot-run.ts'
+import { APPEND_FAILPOINTS } from './session/append-record.ts'
 import { ATOMIC_WRITE_FAILPOINTS } from './session/atomic-write.ts'
-
-const SESSION_FAILPOINTS: readonly string[] = ['append:measured', 'create-tree:staged', 'create-tree:renamed']
+import { CREATE_TREE_FAILPOINTS } from './session/create-tree.ts'
 
 /**
  * Every failpoint that a run of the engine passes, those of its packages included: crash tests choose from it, so that a
@@ -17,7 +17,8 @@ const SESSION_FAILPOINTS: readonly string[] = ['append:measured', 'create-tree:s
  */
 export const FAILPOINTS: readonly string[] = [
   ...ATOMIC_WRITE_FAILPOINTS,
-  ...SESSION_FAILPOINTS,
+  ...APPEND_FAILPOINTS,
+  ...CREATE_TREE_FAILPOINTS,
   ...BLOB_FAILPOINTS,
   ...STORAGE_FAILPOINTS,
   ...JOURNAL_FAILPOINTS,

@@ -23,6 +23,7 @@ export type { EngineInfo, Plugin, PluginContext, PluginSubscription } from './pl
 export { generateSessionId, isSessionId, validateSessionId, type SessionIdFormat } from './session/session-id.ts'
 export type { SessionLock } from './session/held-lock.ts'
 export type { SessionMeta } from './session/meta.ts'
+export { sessionTreeWriters, type SessionTreeWriter } from './session/raw-writers.ts'
 export { SessionLockedError } from './session/session-lock.ts'
 export { PathEscapeError } from './session/tree-path.ts'
 export type { SessionWorkspace, WriteOptions } from './session/workspace.ts'

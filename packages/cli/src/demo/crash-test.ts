@@ -8,9 +8,9 @@ import { table } from '../output.ts'
 import { crashOnce, type CrashFailpoints, type CrashRun } from './crash-run.ts'
 
 /** What a kill inside a hydration chooses from. */
-const HYDRATION = /^(hydrate|resolve-tree|repair):/
+const HYDRATION = /^hydrate:/
 /** What happens only where a session is created or hydrated, before there is anything to lose. */
-const BEFORE_WORK = /^create-tree:/
+const BEFORE_WORK = /^(create-tree|resolve-tree|rewind|shared-pull):/
 
 function failpoints(): CrashFailpoints {
   return {

@@ -79,7 +79,7 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
   const workspace = await openWorkspace({
     id: sessionId,
     dir: tree.dir,
-    fsync: config.journal.fsync === 'none' ? 'none' : 'turn-boundary',
+    fsync: config.journal.fsync,
     profile: profileOf(request),
     logger: options.logger,
     clock: options.clock,
@@ -93,7 +93,7 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
   const journal = await openJournal(config, workspace, durability, options)
   teardown.defer('journal', () => journal.close())
 
-  bus.setRecorder(new JournalRecorder(journal, config.journal))
+  bus.setRecorder(new JournalRecorder(journal, config.journal, () => workspace.sync()))
   teardown.defer('event bus', () => bus.setRecorder(undefined))
   const background = new AbortController()
   teardown.defer('background work', () => background.abort())
