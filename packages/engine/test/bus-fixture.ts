@@ -37,7 +37,14 @@ export class KeepingRecorder implements EventRecorder {
 }
 
 /** A bus with everything around it that a test looks at. */
-export function newBus(options: Partial<EventBusOptions> = {}) {
+export interface BusFixture {
+  bus: EventBus
+  clock: ManualClock
+  logger: Logger & { lines: LoggedLine[] }
+  recorder: KeepingRecorder
+}
+
+export function newBus(options: Partial<EventBusOptions> = {}): BusFixture {
   const clock = new ManualClock()
   const logger = keepingLogger()
   const bus = new EventBus({ sessionId: 's1', clock, logger, ...options })

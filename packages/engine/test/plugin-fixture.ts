@@ -2,11 +2,15 @@ import { EventBus } from '../src/bus/event-bus.ts'
 import { parseConfig } from '../src/config/load.ts'
 import type { Plugin } from '../src/plugins/plugin.ts'
 import { PluginHost, type PluginHostDeps } from '../src/plugins/plugin-host.ts'
-import { keepingLogger } from './bus-fixture.ts'
+import { keepingLogger, type BusFixture } from './bus-fixture.ts'
 import { ManualClock } from './manual-clock.ts'
 
 /** A host with stand-ins for the parts of the engine that it only hands on. */
-export async function newHost(plugins: readonly Plugin[], yaml = '', deps: Partial<PluginHostDeps> = {}) {
+export async function newHost(
+  plugins: readonly Plugin[],
+  yaml = '',
+  deps: Partial<PluginHostDeps> = {},
+): Promise<{ host: PluginHost } & Omit<BusFixture, 'recorder'>> {
   const clock = new ManualClock()
   const logger = keepingLogger()
   const bus = new EventBus({ sessionId: 's1', clock, logger })

@@ -108,6 +108,15 @@ describe('causation', () => {
     expect(before?.causation.seq).toBe(3)
   })
 
+  it('of what is emitted through a before:* event after its outcome has no number either', async () => {
+    const { bus, recorder } = newBus()
+    let kept: NexusEvent | undefined
+    bus.subscribe('before:x', (event) => void (kept = event))
+    await bus.emitVetoable('before:x', 1)
+    await kept?.emit('late', 1)
+    expect(recorder.records[1]?.event.causation).toMatchObject({ parent_seq: undefined, parent_id: kept?.id })
+  })
+
   it('is a tree whatever is nested in what: a parent is recorded before its children, one level above them', async () => {
     interface Tree {
       async: boolean

@@ -298,6 +298,19 @@ describe('a configuration block', () => {
     expect(log).toEqual([])
   })
 
+  it('types what the plugin gets', async () => {
+    let doubled = 0
+    const typed: Plugin<v.InferOutput<typeof schema>> = {
+      id: 'a',
+      name: 'A',
+      version: '1',
+      configSchema: schema,
+      init: ({ config }) => void (doubled = config.size * 2),
+    }
+    await (await newHost([typed], 'plugins: {a: {size: 4}}')).host.init()
+    expect(doubled).toBe(8)
+  })
+
   it('may be checked by any Standard Schema, also an asynchronous one with paths of its own form', async () => {
     const configSchema: Plugin['configSchema'] = {
       '~standard': {
