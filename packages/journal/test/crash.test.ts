@@ -87,7 +87,9 @@ async function prepareOverlap(dir: string): Promise<void> {
 }
 
 const OPEN: Record<string, (dir: string) => Promise<void>> = {
-  'open:header-written': async (dir) => void mkdirSync(dir),
+  'open:header-written': async (dir) => {
+    mkdirSync(dir)
+  },
   'open:torn-part-written': prepareTorn,
   'open:torn-cut': prepareTorn,
   'open:newline-added': prepareNoNewline,
@@ -107,8 +109,15 @@ function crashesAt(point: string): Crash[] {
   }
   if (point.startsWith('append:')) return [1, 7, 20].map((nth) => ({ scenario: 'turns', point, nth }))
   if (point.startsWith('sync:') || point === 'rotate:slice')
-    return [1, 3].map((nth) => ({ scenario: 'turns', point, nth }))
+    return [1, 2].map((nth) => ({ scenario: 'turns', point, nth }))
   return [{ scenario: 'turns', point, nth: 1 }]
+}
+
+/** How many events a journal may hold after a crash that acknowledged nothing new. */
+function possibleCounts({ scenario, point }: Crash, events: number): number[] {
+  if (scenario === 'rewind' || scenario === 'restore') return [25, 40]
+  if (scenario === 'open') return [point === 'open:header-written' ? 0 : 40]
+  return [events]
 }
 
 const crashes: Crash[] = [
@@ -119,15 +128,13 @@ const crashes: Crash[] = [
 
 describe('kill -9', () => {
   it.concurrent.for(crashes)(
-    'at $point ($scenario, visit $nth) loses nothing acknowledged',
-    async (each, { expect: _, onTestFinished }) => {
+    'at $point in $scenario, visit $nth, loses nothing acknowledged',
+    async (each, { onTestFinished }) => {
       const dir = `${tempDir(onTestFinished)}/journal`
       await each.prepare?.(dir)
-      const before = each.prepare && existsSync(`${dir}/header.json`) ? 40 : 0
       const acks = await crash(dir, each)
       const events = await expectAcknowledged(dir, acks)
-      if (each.scenario === 'rewind') expect([25, 40]).toContain(events)
-      else expect(events).toBeGreaterThanOrEqual(each.scenario === 'restore' ? 25 : before)
+      expect(possibleCounts(each, events)).toContain(events)
       await expectUsable(dir, events)
     },
   )

@@ -6,7 +6,7 @@ const source = new URL('../src/', import.meta.url)
 const used = readdirSync(source)
   .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && name !== 'failpoints.ts')
   .flatMap((name) => [...readFileSync(new URL(name, source), 'utf8').matchAll(/failpoint\('([^']+)'\)/g)])
-  .map((match) => match[1])
+  .map((match) => match[1] ?? '')
 
 describe('FAILPOINTS', () => {
   it('names every failpoint of the source, and no other', () => {
