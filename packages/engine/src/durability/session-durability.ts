@@ -256,12 +256,14 @@ export class SessionDurability {
   async onBoundary({ type, payload }: { readonly type: string; readonly payload: unknown }): Promise<void> {
     if (this.#bus === undefined || this.#ending.begun) return
     const { turn_id: turnId, reason } = (payload ?? {}) as { turn_id?: string; reason?: string }
-    if (type === 'agent.turn.end') {
-      this.#tracker.turnEnded(turnId)
-      await this.#slot.request({ trigger: 'turn', ...(turnId === undefined ? {} : { turnId }) })
-    } else {
-      await this.#slot.request({ trigger: 'request', ...(reason === undefined ? {} : { reason }) })
-    }
+    const isTurn = type === 'agent.turn.end'
+    if (isTurn) this.#tracker.turnEnded(turnId)
+    const request: SnapshotRequest = isTurn
+      ? { trigger: 'turn', ...(turnId === undefined ? {} : { turnId }) }
+      : { trigger: 'request', ...(reason === undefined ? {} : { reason }) }
+    await this.#slot.request(request).catch((error: unknown) => {
+      this.#options.logger.error({ err: error }, 'a snapshot failed in an unexpected way')
+    })
   }
 
   status(): DurabilityStatus {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import { createReadStream, existsSync } from 'node:fs'
-import { chmod, link, mkdir, open, stat } from 'node:fs/promises'
+import { chmod, link, mkdir, open, rename, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { NexusError, systemCode } from '@nexus/errors'
-import { forEachBounded, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
+import { forEachBounded, ObjectNotFoundError, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
 import { validatePluginId } from '@nexus/storage'
 import type { Clock } from '../clock.ts'
 import type { Failpoint } from '../failpoint.ts'
@@ -27,6 +27,9 @@ export interface SharedPull {
 }
 
 const CONCURRENCY = 4
+
+/** What file systems without hard links answer. */
+const LINKLESS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'])
 
 /** Failpoints of a pull. */
 export const SHARED_PULL_FAILPOINTS: readonly string[] = ['shared-pull:fetched', 'shared-pull:published']
@@ -60,7 +63,11 @@ export async function fetchSharedStore(
     const folder = `${destPath}.pulled`
     await mkdir(folder, { mode: 0o700 })
     await store.hydrate(dirname(key), folder, options)
-    await link(join(folder, STORE_FILE), destPath)
+    try {
+      await rename(join(folder, STORE_FILE), destPath)
+    } catch (error) {
+      throw systemCode(error) === 'ENOENT' ? new ObjectNotFoundError(key, { cause: error }) : error
+    }
   }
   const { size } = await stat(destPath)
   if (sizeBytes === undefined || size === sizeBytes) return
@@ -93,10 +100,7 @@ async function pullStore(pull: SharedPull, { key, size }: ObjectInfo, signal: Ab
       // Before it appears: a crash in between leaves a record without a file, and the next boot pulls it again.
       await record.noteObject(key, { sha256, attempts: [] })
       await mkdir(dirname(livePath), { recursive: true, mode: 0o700 })
-      try {
-        await link(fetched, livePath)
-      } catch (error) {
-        if (systemCode(error) !== 'EEXIST') throw error
+      if (!(await publish(fetched, livePath))) {
         // What is there now has other roots: it may not be stored over the object.
         await record.forgetObject(key)
         logger.debug({ key }, 'a shared store was opened by another process while it was being restored')
@@ -120,6 +124,22 @@ function isStoreKey(key: string, root: string, logger: Logger): boolean {
     logger.warn({ err: error, key }, 'an object below a shared root is not named like a plugin; ignoring it')
     return false
   }
+}
+
+/** Gives the file its name unless something is there already; then false. */
+async function publish(path: string, livePath: string): Promise<boolean> {
+  try {
+    await link(path, livePath)
+    return true
+  } catch (error) {
+    const code = systemCode(error)
+    if (code === 'EEXIST') return false
+    if (code === undefined || !LINKLESS.has(code)) throw error
+  }
+  // Without links only our own processes are held off, by the lock that the caller holds.
+  if (existsSync(livePath)) return false
+  await rename(path, livePath)
+  return true
 }
 
 async function syncFile(path: string): Promise<void> {

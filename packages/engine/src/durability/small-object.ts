@@ -26,11 +26,12 @@ export async function readSmallObject(
   const options = signal === undefined ? {} : { signal }
   await mkdir(dirname(object.scratchPath), { recursive: true, mode: 0o700 })
   try {
+    // A killed process may have left either kind there.
+    await rm(object.scratchPath, { recursive: true, force: true })
     if (store.capabilities.get) {
       await store.get(object.key, object.scratchPath, { ...options, length: limitBytes + 1 })
       return checkSize(object.key, await readFile(object.scratchPath), limitBytes)
     }
-    await rm(object.scratchPath, { recursive: true, force: true })
     await mkdir(object.scratchPath, { mode: 0o700 })
     await store.hydrate(object.keyPrefix, object.scratchPath, options)
     const name = object.key.slice(object.keyPrefix.length + 1)

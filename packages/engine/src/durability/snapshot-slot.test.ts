@@ -93,6 +93,18 @@ describe('the snapshot slot', () => {
     await request
   })
 
+  it('is free again after a bug, which its callers get', async () => {
+    let broken = true
+    const slot = new SnapshotSlot<string, string>({
+      run: () => (broken ? Promise.reject(new Error('a bug')) : Promise.resolve('fine')),
+      announce: () => Promise.resolve(),
+    })
+    await expect(slot.request('a')).rejects.toThrow('a bug')
+    broken = false
+    expect(await slot.request('b')).toBe('fine')
+    await slot.idle()
+  })
+
   it('is idle when nothing runs and nothing waits', async () => {
     const { slot, runs } = newSlot()
     await slot.idle()

@@ -10,6 +10,7 @@ interface Batch<Request, Outcome> {
   requests: Request[]
   promise: Promise<Outcome>
   resolve: (outcome: Outcome) => void
+  reject: (bug: unknown) => void
 }
 
 /**
@@ -46,27 +47,36 @@ export class SnapshotSlot<Request, Outcome> {
     for (;;) {
       const pending = this.#next ?? this.#running
       if (pending === undefined) return
-      await pending.promise
+      await pending.promise.catch(() => undefined)
     }
   }
 
   async #drive(batch: Batch<Request, Outcome>): Promise<void> {
     this.#next = undefined
     this.#running = batch
-    const outcome = await this.#work.run(batch.requests)
-    // Free before the announcement: a handler of the result may ask for a snapshot and wait for it.
+    try {
+      const outcome = await this.#work.run(batch.requests).finally(() => this.#free())
+      await this.#work.announce(outcome)
+      batch.resolve(outcome)
+    } catch (error) {
+      batch.reject(error)
+    }
+  }
+
+  /** Before the announcement: a handler of the result may ask for a snapshot and wait for it. */
+  #free(): void {
     this.#running = undefined
     if (this.#next !== undefined) void this.#drive(this.#next)
-    await this.#work.announce(outcome)
-    batch.resolve(outcome)
   }
 }
 
 function openBatch<Request, Outcome>(): Batch<Request, Outcome> {
   const requests: Request[] = []
   let resolve!: (outcome: Outcome) => void
-  const promise = new Promise<Outcome>((settle) => {
+  let reject!: (bug: unknown) => void
+  const promise = new Promise<Outcome>((settle, fail) => {
     resolve = settle
+    reject = fail
   })
-  return { requests, promise, resolve }
+  return { requests, promise, resolve, reject }
 }
