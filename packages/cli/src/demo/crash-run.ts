@@ -90,13 +90,22 @@ function candidates(run: HostRun): { acknowledged: number; states: Fingerprint[]
   return { acknowledged, states: states.filter((state) => state !== undefined) }
 }
 
+/** An object that was overwritten in place: the dying generation's bytes under the committed mode and time. */
+function overwritten(committed: string, dying: string): string {
+  const [mode, , time] = committed.split(' ')
+  const [, size, , digest] = dying.split(' ')
+  return [mode, size, time, digest].join(' ')
+}
+
 /** The committed state, with what is reported as mixed taken from the state that was being stored when the host died. */
 function blend(committed: Fingerprint, dying: Fingerprint | undefined, mixed: readonly string[]): Fingerprint {
   if (dying === undefined) return committed
   const files = { ...committed.files }
   for (const path of mixed) {
     const relative = path.startsWith('files/') ? path.slice('files/'.length) : undefined
-    if (relative !== undefined && relative in dying.files) files[relative] = dying.files[relative] as string
+    const [before, after] = relative === undefined ? [] : [committed.files[relative], dying.files[relative]]
+    if (relative !== undefined && before !== undefined && after !== undefined)
+      files[relative] = overwritten(before, after)
   }
   const isMixed = (path: string): boolean => mixed.includes(path)
   return {
