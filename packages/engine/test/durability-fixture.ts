@@ -23,7 +23,7 @@ import { takeSnapshot, type SnapshotOptions, type SnapshotResult } from '../src/
 import type { Logger } from '../src/logger.ts'
 
 export const SESSION = 'sess-1'
-export const TREE_KEY = `sessions/${SESSION}`
+export const TREE_KEY: string = `sessions/${SESSION}`
 
 /** A host: a data root of its own. */
 export interface Host {

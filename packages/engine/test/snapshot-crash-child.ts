@@ -53,7 +53,7 @@ async function runSnapshots(): Promise<void> {
       ...(generation === 2 ? { failpoint } : {}),
     })
     committed = result.manifest
-    console.log(`committed ${generation}`)
+    process.stdout.write(`committed ${generation}\n`)
   }
   process.exit(0)
 }
@@ -88,7 +88,7 @@ async function runHydration(): Promise<void> {
     onMixed: 'fail',
     failpoint,
   })
-  console.log('hydrated')
+  process.stdout.write('hydrated\n')
   process.exit(0)
 }
 

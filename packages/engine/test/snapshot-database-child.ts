@@ -12,7 +12,7 @@ const pair = db.transaction(() => {
   for (let half = 0; half < 2; half++) insert.run(++n, 2 * n, 'x'.repeat(200))
 })
 pair()
-console.log('ready')
+process.stdout.write('ready\n')
 const end = Date.now() + 60_000
 // The lock is free for a moment between two transactions, as it is for any tool that does something else too.
 const moment = new Int32Array(new SharedArrayBuffer(4))

@@ -28,9 +28,8 @@ beforeEach(() => {
 })
 afterEach(async () => {
   for (const child of children) child.kill('SIGKILL')
-  await Promise.all(
-    children.map((child) => (child.exitCode === null && child.signalCode === null ? once(child, 'close') : undefined)),
-  )
+  const running = children.filter(({ exitCode, signalCode }) => exitCode === null && signalCode === null)
+  await Promise.all(running.map((child) => once(child, 'close')))
   children = []
   await lab.remove()
 })
@@ -39,7 +38,7 @@ async function start(script: string, ...args: string[]): Promise<ChildProcess> {
   const path = fileURLToPath(new URL(script, import.meta.url))
   const child = spawn(process.execPath, [...process.execArgv, path, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
   children.push(child)
-  await once(child.stdout as NonNullable<typeof child.stdout>, 'data')
+  await once(child.stdout, 'data')
   return child
 }
 

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { withoutCapabilities } from '@nexus/objectstore-memory-test'
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseManifest } from '../src/durability/manifest-parse.ts'
 import { SnapshotMemory } from '../src/durability/snapshot-memory.ts'
@@ -218,10 +218,10 @@ class Story {
     const { committed } = this.lab
     const result = await this.lab.hydrate(host)
     if (committed === undefined) {
-      expect(['never-seen', 'unversioned']).toContain(result.outcome)
+      if (result.manifest !== undefined) throw new Error('nothing was committed, and a manifest was found')
       return { mixed: true, host }
     }
-    expect(result.manifest).toEqual(committed)
+    if (result.manifest?.nonce !== committed.nonce) throw new Error('another generation was restored')
     const wanted = { ...this.#trees.get(committed.generation) }
     const got = describeTree(host.dir)
     // Blobs that left this disk stay named: they may be there besides.
@@ -256,7 +256,7 @@ describe('interrupted snapshots', () => {
           for (const { deeds, concurrency, fault, moves } of turns) {
             const ended = await story.turn(deeds, concurrency, fault)
             const { mixed, host } = await story.check()
-            if (ended) expect(mixed).toBe(false)
+            expect(ended && mixed).toBe(false)
             if (moves && !mixed) {
               // Another machine takes over, without what this one remembered.
               story.host = host

@@ -75,7 +75,7 @@ const restored = await hydrate('c')
 chmodSync(join(restored, 'files/closed'), 0o700)
 const secondRestored = describeTree(restored)
 
-console.log(
+process.stdout.write(
   JSON.stringify({
     uid: process.getuid?.(),
     firstTree,

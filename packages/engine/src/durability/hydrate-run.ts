@@ -1,7 +1,7 @@
 import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-import { trimKeyPrefix, type ObjectStore } from '@nexus/objectstore'
+import type { ObjectStore } from '@nexus/objectstore'
 import { systemClock, type Clock } from '../clock.ts'
 import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { silentLogger, type Logger } from '../logger.ts'
@@ -9,15 +9,16 @@ import { engineTempName } from '../session/atomic-write.ts'
 import { fetchNamed, fetchPruned, getObject, type Fetched, type FetchOptions, type Reusable } from './hydrate-fetch.ts'
 import { restoreAttributes, restoring, StagedTree } from './hydrate-restore.ts'
 import { takeExtraBlobs, takeUnversioned } from './hydrate-unnamed.ts'
+import { corrupt, isWhole, judgeFetched } from './hydrate-judge.ts'
 import { isLocalName, sessionKeys, type SessionKeys } from './keys.ts'
+import { scrubManifest } from './manifest-scrub.ts'
 import { readCommittedManifest } from './manifest-store.ts'
 import { totalBytes, type Manifest, type ManifestEntry } from './manifest.ts'
 import { ACTIVE_SEGMENT_PATH, repairActiveSegment } from './repair-segment.ts'
-import { blobDigest } from './snapshot-plan.ts'
 import { Slices } from './snapshot-slices.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from './staging.ts'
 import { sharedDigester } from './upload-digest.ts'
-import type { HydrateOptions, HydrateResult, Mixture } from './hydrate.ts'
+import type { HydrateOptions, HydrateResult } from './hydrate.ts'
 
 /** Failpoints of a hydration, in the order it passes them; `object-fetched` is passed once per object. */
 export const HYDRATE_FAILPOINTS: readonly string[] = [
@@ -125,23 +126,31 @@ export class HydrateRun {
   }
 
   async #fillCommitted(first: Manifest, tree: StagedTree, scratchDir: string): Promise<Filled> {
-    let manifest = first
+    let committed = first
+    let manifest = scrubManifest(committed, this.#logger)
     let fetched = await this.#fetch(manifest, tree, scratchDir, () => undefined)
     if (!isWhole(fetched)) {
       // Another host may have committed while we were fetching: then its manifest says what the store holds.
       const newer = await this.#readManifest(scratchDir)
       if (newer !== undefined && (newer.generation !== manifest.generation || newer.nonce !== manifest.nonce)) {
         const reusable = this.#setAside(tree, manifest, fetched, scratchDir)
-        manifest = newer
+        committed = newer
+        manifest = scrubManifest(committed, this.#logger)
         fetched = await this.#fetch(manifest, tree, scratchDir, reusable)
       }
     }
     await this.#failpoint('hydrate:fetched')
-    const mixed = await this.#judge(manifest, fetched)
+    const mixed = await judgeFetched(manifest, fetched, {
+      store: this.#store,
+      treeKey: this.#keys.tree,
+      onMixed: this.#options.onMixed,
+      logger: this.#logger,
+      ...this.#waiting,
+    })
     await restoreAttributes(tree, manifest, { slices: this.#slices, failpoint: this.#failpoint })
     return {
       outcome: 'hydrated',
-      manifest,
+      manifest: committed,
       objects: manifest.objects.length,
       bytes: totalBytes(manifest),
       ...(mixed === undefined ? {} : { mixed }),
@@ -199,53 +208,6 @@ export class HydrateRun {
     }
   }
 
-  /** What the objects that are not as they were committed mean. */
-  async #judge(manifest: Manifest, { missing, differing }: Fetched): Promise<Mixture | undefined> {
-    const key = this.#keys.tree
-    const [lost] = missing.toSorted()
-    if (lost !== undefined) {
-      const others = missing.length === 1 ? '' : ` and ${missing.length - 1} more`
-      throw corrupt(`the store has lost ${key}/${lost}${others}, named by generation ${manifest.generation}`, lost)
-    }
-    const paths = [...differing.keys()].toSorted()
-    if (paths.length === 0) return undefined
-    await this.#refuseShort(differing)
-    const broken = paths.find((path) => blobDigest(path) !== undefined)
-    if (broken !== undefined) throw corrupt(`the blob ${key}/${broken} does not hold what its name says`, broken)
-    const reason = 'an interrupted snapshot overwrote committed objects in place'
-    if (this.#options.onMixed === 'fail') {
-      throw corrupt(
-        `generation ${manifest.generation} can't be restored: ${reason}: ${paths.join(', ')}`,
-        paths[0] ?? '',
-      )
-    }
-    this.#logger.warn({ session_id: manifest.session_id, generation: manifest.generation, paths }, reason)
-    return { generation: manifest.generation, reason, paths }
-  }
-
-  /** An object of another size than the store says was not overwritten: it did not arrive. */
-  async #refuseShort(differing: ReadonlyMap<string, number>): Promise<void> {
-    if (!this.#store.capabilities.get) return
-    let sizes: Map<string | undefined, number>
-    try {
-      const objects = await this.#store.list(this.#keys.tree, this.#waiting)
-      sizes = new Map(objects.map((object) => [trimKeyPrefix(object.key, this.#keys.tree), object.size]))
-    } catch (error) {
-      this.#options.signal?.throwIfAborted()
-      this.#logger.warn({ err: error }, 'the store can not be listed: sizes of objects that differ were not compared')
-      return
-    }
-    for (const [path, size] of differing) {
-      const listed = sizes.get(path)
-      if (listed === undefined || listed === size) continue
-      throw new NexusError(
-        'UNAVAILABLE',
-        `${this.#keys.tree}/${path} has ${listed} bytes in the store, and twice only ${size} arrived`,
-        { op: OP, key: path },
-      )
-    }
-  }
-
   /** No manifest: an older build, or a first snapshot that never got to its commit. */
   async #fillUnversioned(tree: StagedTree, scratchDir: string): Promise<Filled> {
     await this.#refuseLostManifest(scratchDir)
@@ -266,12 +228,4 @@ export class HydrateRun {
       throw corrupt(`the store holds the commit marker ${marker} and has lost the manifest ${manifest}`, manifest)
     }
   }
-}
-
-function isWhole({ missing, differing }: Fetched): boolean {
-  return missing.length === 0 && differing.size === 0
-}
-
-function corrupt(message: string, key: string): NexusError {
-  return new NexusError('CORRUPT', message, { op: OP, key })
 }

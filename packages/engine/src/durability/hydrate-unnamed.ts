@@ -5,7 +5,6 @@ import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
 import type { Logger } from '../logger.ts'
 import { getObject, hydrateRaw, type FetchOptions } from './hydrate-fetch.ts'
 import { restoring } from './hydrate-restore.ts'
-import { neverCrosses } from './keys.ts'
 import type { Manifest } from './manifest.ts'
 import { BLOBS_DIR, immutableKind } from './snapshot-plan.ts'
 import { TreeWalker } from './tree-walk.ts'
@@ -72,10 +71,10 @@ async function listBlobs({ store, treeKey, signal, logger }: ExtraBlobsOptions):
   }
 }
 
-/** Files of a downloaded prefix, session-relative, in no order. */
+/** Files of a downloaded prefix, session-relative, in no order; the walk leaves out what never crosses. */
 async function filesIn(rawDir: string, { slices }: FetchOptions): Promise<string[]> {
   const { files } = await new TreeWalker(rawDir, { maxPathBytes: MAX_PATH_BYTES, slices }).walk()
-  return [...files.keys()].filter((path) => !neverCrosses(path))
+  return [...files.keys()]
 }
 
 /** @returns bytes of the file */

@@ -50,7 +50,12 @@ const STAGING_NAME = /^\.(?:hydrating|snapshot)-[A-Za-z0-9][A-Za-z0-9_-]*-[0-9a-
  * @see spec 60, Keys
  */
 export function neverCrosses(relPath: string): boolean {
-  return isSidecarName(relPath) || relPath.split('/').some((name, depth) => isLocalName(name, depth === 0))
+  return isSidecarName(relPath) || isLocalPath(relPath)
+}
+
+/** {@link neverCrosses} for a directory or a link, whose name can't make it a sidecar. */
+export function isLocalPath(relPath: string): boolean {
+  return relPath.split('/').some((name, depth) => isLocalName(name, depth === 0))
 }
 
 /** Whether a name, of a file or a directory, is the engine's own and stays here with all that lies below. */

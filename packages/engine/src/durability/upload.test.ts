@@ -49,13 +49,13 @@ afterEach(async () => {
 
 /** The backend, with something that happens to the local file before and after each put. */
 function meddling(meddle: { before?: (put: number) => void; after?: (put: number) => unknown }): Backend {
-  const put = memory.put.bind(memory)
+  const putReally = memory.put.bind(memory)
   let puts = 0
   return Object.assign(memory, {
     put: async (...args: Parameters<Backend['put']>) => {
       const nth = ++puts
       meddle.before?.(nth)
-      await put(...args)
+      await putReally(...args)
       meddle.after?.(nth)
     },
   })

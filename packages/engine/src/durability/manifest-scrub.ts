@@ -1,0 +1,40 @@
+import type { Logger } from '../logger.ts'
+import { isLocalPath, neverCrosses } from './keys.ts'
+import { pathRecord, type Manifest } from './manifest.ts'
+
+/**
+ * A manifest without what never crosses: named by another build, or by somebody who wants the place of our lock.
+ *
+ * @see spec 60, Keys
+ */
+export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
+  const { objects, entries, dirs, links } = manifest
+  const left = objects.filter(neverCrosses)
+  if (left.length > 0) {
+    const session = { session_id: manifest.session_id }
+    logger.warn({ ...session, paths: left }, 'the manifest names what never leaves a machine: left out')
+  }
+  const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))
+  return {
+    ...manifest,
+    objects: kept,
+    entries: left.length === 0 ? entries : pick(entries, kept),
+    dirs: pick(
+      dirs,
+      Object.keys(dirs).filter((path) => !isLocalPath(path)),
+    ),
+    links: pick(
+      links,
+      Object.keys(links).filter((path) => !isLocalPath(path)),
+    ),
+  }
+}
+
+function pick<T>(from: Readonly<Record<string, T>>, paths: readonly string[]): Record<string, T> {
+  const out = pathRecord<T>()
+  for (const path of paths) {
+    const value = from[path]
+    if (value !== undefined) out[path] = value
+  }
+  return out
+}
