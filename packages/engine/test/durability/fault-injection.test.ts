@@ -1,9 +1,10 @@
 import { forEachBounded } from '@nexus/objectstore'
-import { createMemoryBackend, type Capability, type MemoryBackend } from '@nexus/objectstore-memory-test'
+import type { Capability, MemoryBackend } from '@nexus/objectstore-memory-test'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { FailurePolicy } from '../../src/durability/outage.ts'
 import { judge, judgeFirst, type Seed, type Visited } from './fault-judge.ts'
-import { copyBucket, FAULTS, runScenario, seedBucket, type FaultRun, type Scenario } from './fault-points.ts'
+import { FAULTS, runScenario, seedBucket, type FaultRun, type Scenario } from './fault-points.ts'
+import { WriteBackBackend } from './write-back-bucket.ts'
 
 const AT_ONCE = 4
 
@@ -30,10 +31,8 @@ afterAll(() => {
 
 describe.each(WORLDS)('over $name', ({ policy, absent }) => {
   it.each(FAULTS)('every call that %s leaves exactly the last committed turn on an empty host', async (fault) => {
-    const broken = await visitEveryCall(
-      { policy, absent, fault },
-      () => copyBucket(seed.objects),
-      (run) => judge(run, seed, absent, visited),
+    const broken = await visitEveryCall({ policy, absent, fault }, seed.objects, (run) =>
+      judge(run, seed, absent, visited),
     )
     expect(broken).toEqual([])
   })
@@ -43,7 +42,7 @@ describe('over a bucket that has never seen the session', () => {
   it.each(FAULTS)(
     'every call that %s leaves the first turn whole, or a session that says what it is',
     async (fault) => {
-      const broken = await visitEveryCall({ policy: 'degrade', absent: [], fault }, createMemoryBackend, judgeFirst)
+      const broken = await visitEveryCall({ policy: 'degrade', absent: [], fault }, new Map(), judgeFirst)
       expect(broken).toEqual([])
     },
   )
@@ -59,16 +58,16 @@ describe('the points that were visited', () => {
 /** Counts the calls of a run without a fault, then runs once per call with it. Gives what broke the invariant. */
 async function visitEveryCall(
   world: Pick<Scenario, 'policy' | 'absent' | 'fault'>,
-  newBackend: () => MemoryBackend,
+  objects: MemoryBackend['objects'],
   check: (run: FaultRun) => Promise<void>,
 ): Promise<string[]> {
-  const smooth = await runScenario({ ...world, backend: newBackend(), at: 0, fault: 'fails' })
+  const smooth = await runScenario({ ...world, backend: new WriteBackBackend(objects), at: 0, fault: 'fails' })
   expect(smooth).toMatchObject({ bootError: undefined, stopError: undefined, died: false })
   const calls = Array.from({ length: smooth.backend.faults.calls.length }, (_each, index) => index + 1)
   expect(calls.length).toBeGreaterThan(30)
   const broken: string[] = []
   await forEachBounded(calls, AT_ONCE, async (at) => {
-    const run = await runScenario({ ...world, backend: newBackend(), at })
+    const run = await runScenario({ ...world, backend: new WriteBackBackend(objects), at })
     visited.points += 1
     try {
       await check(run)

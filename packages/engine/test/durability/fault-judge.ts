@@ -3,7 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Capability } from '@nexus/objectstore-memory-test'
 import { resumeOnEmptyHost, work, type FaultRun, type Resumed, type Tree } from './fault-points.ts'
-import { until } from './memory-store.ts'
+import { storedText, until } from './memory-store.ts'
 import { TestHost } from './test-host.ts'
 
 /** Longest a run may take by its own clock: a deadline or two, and the bounds of an end. */
@@ -32,6 +32,7 @@ export async function judge(run: FaultRun, seed: Seed, absent: readonly Capabili
     assertNoTree(run.host)
   }
   if (run.stopError !== undefined) visited.failedStops += 1
+  judgeMarker(run)
   const resumed = await resumeOnEmptyHost(run.backend, absent)
   const generation = judgeCommitted(run, resumed, seed, absent)
   if ((resumed.result.mixed?.paths.length ?? 0) > 0) visited.mixed += 1
@@ -63,6 +64,16 @@ export async function judgeFirst(run: FaultRun): Promise<void> {
 async function judgeTime({ host, elapsedMs }: FaultRun): Promise<void> {
   assert.ok(elapsedMs < BOUND_MS, `it took ${elapsedMs} ms of its clock`)
   await until(() => host.clock.pendingTimers === 0, 'the end of all timers')
+}
+
+/** The marker never names a generation that isn't committed. */
+function judgeMarker({ backend }: FaultRun): void {
+  const generationOf = (key: string): number => {
+    const text = storedText(backend, key)
+    return text === undefined ? 0 : (JSON.parse(text) as { generation: number }).generation
+  }
+  const [marker, manifest] = ['sessions/s1.snapshot.json', 'sessions/s1.manifest/manifest.json'].map(generationOf)
+  assert.ok((marker ?? 0) <= (manifest ?? 0), `the marker is at ${marker}, the manifest at ${manifest}`)
 }
 
 /** A hydration that failed leaves nothing at the session's path, and no staging. */

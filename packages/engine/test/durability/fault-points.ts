@@ -2,21 +2,23 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { BlobStore } from '@nexus/blobs'
 import { JournalReader } from '@nexus/journal'
-import { createMemoryBackend, type Capability, type MemoryBackend } from '@nexus/objectstore-memory-test'
+import type { Capability, MemoryBackend } from '@nexus/objectstore-memory-test'
 import Database from 'better-sqlite3'
 import { hydrateSession, type HydrateResult } from '../../src/durability/hydrate.ts'
 import type { FailurePolicy } from '../../src/durability/outage.ts'
 import { newDir, newStore, sha256 } from './memory-store.ts'
 import { fingerprint, TestHost } from './test-host.ts'
+import type { WriteBackBackend } from './write-back-bucket.ts'
 
 /**
  * What happens at one call of the backend.
  *
  * - `fails`: it does nothing and rejects. `answer-lost`: it takes effect and rejects. `hangs`: it does nothing and never
  *   answers.
- * - `dies-before`, `dies-after`: the process is gone, with the call without or with effect.
+ * - `dies-before`, `dies-after`: the process is gone, with the call without or with effect. `loses-power`: so is what the
+ *   store was not told to flush.
  */
-export const FAULTS = ['fails', 'answer-lost', 'hangs', 'dies-before', 'dies-after'] as const
+export const FAULTS = ['fails', 'answer-lost', 'hangs', 'dies-before', 'dies-after', 'loses-power'] as const
 export type Fault = (typeof FAULTS)[number]
 
 /** A tree as it stood when a generation was tried; the journal goes by its own rules. */
@@ -64,13 +66,8 @@ export async function seedBucket(): Promise<{ objects: MemoryBackend['objects'];
   return { objects: host.backend.objects, tree, generation: 1 }
 }
 
-/** A bucket of its own with the same objects. */
-export function copyBucket(objects: MemoryBackend['objects']): MemoryBackend {
-  return createMemoryBackend({ objects: new Map(objects) })
-}
-
 export interface Scenario {
-  backend: MemoryBackend
+  backend: WriteBackBackend
   policy: FailurePolicy
   absent: readonly Capability[]
   /** Call to meet a fault at, from 1; 0 for none. */
@@ -102,6 +99,7 @@ export async function runScenario({ backend, policy, absent, at, fault }: Scenar
     if (error !== DIED) throw error
     run.died = true
     await letGo(host)
+    if (fault === 'loses-power') backend.losePower()
   }
   run.elapsedMs = host.clock.now() - startedAtMs
   if (existsSync(host.dir)) run.lastTree = treeOf(host.dir)
@@ -213,6 +211,7 @@ function plan(run: FaultRun, at: number, fault: Fault): Promise<never> {
         })
         break
       case 'dies-after':
+      case 'loses-power':
         faults.dieAfter(at)
         onCall(backend, at + 1, () => {
           noted(run, true)
