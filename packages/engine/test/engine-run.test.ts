@@ -1,0 +1,62 @@
+import { fork, type ChildProcess } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+
+const CHILD = fileURLToPath(new URL('./run-child.ts', import.meta.url))
+
+let root: string
+let child: ChildProcess
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'nexus-run-'))
+})
+
+afterEach(() => {
+  child.kill('SIGKILL')
+  rmSync(root, { recursive: true, force: true })
+})
+
+function serve(hangs: boolean): void {
+  child = fork(CHILD, [JSON.stringify({ root, hangs })], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+}
+
+async function message(text: string): Promise<void> {
+  await new Promise<void>((resolve) => {
+    const onMessage = (received: unknown): void => {
+      if (received !== text) return
+      child.off('message', onMessage)
+      resolve()
+    }
+    child.on('message', onMessage)
+  })
+}
+
+async function ended(): Promise<number | null> {
+  return await new Promise((resolve) => child.once('exit', resolve))
+}
+
+describe('run()', () => {
+  it.each(['SIGINT', 'SIGTERM'] as const)('ends the session properly on %s', async (signal) => {
+    serve(false)
+    await message('ready')
+    const exit = ended()
+    child.kill(signal)
+    expect(await exit).toBe(0)
+    expect(readFileSync(join(root, 'sessions/served/metadata/session.json'), 'utf8')).toContain('"ended"')
+    expect(existsSync(join(root, 'sessions/served/session.lock'))).toBe(false)
+  })
+
+  it('exits at once on a second signal while the stop hangs', async () => {
+    serve(true)
+    await message('ready')
+    const exit = ended()
+    const stopping = message('stopping')
+    child.kill('SIGTERM')
+    await stopping
+    child.kill('SIGINT')
+    expect(await exit).toBe(130)
+  })
+})
