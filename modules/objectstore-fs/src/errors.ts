@@ -87,8 +87,8 @@ export function fromWire(wire: WireError, op: string, key: string | undefined): 
   if (wire.kind === 'missing') return new ObjectNotFoundError(wire.key ?? key ?? '', { op: `objectstore.${op}` })
   if (wire.kind === 'object') return new ObjectFailure(wire.key ?? '', cause)
   if (wire.kind !== 'nexus') return new FsError(wire, op, key)
-  // The worker knows the disk's name of a thing; what the caller knows is the key.
-  const named = key ?? wire.key
+  // The caller knows the key, the worker the disk's name of a thing; only hydrate is about keys that its caller didn't name.
+  const named = op === 'hydrate' ? (wire.key ?? key) : (key ?? wire.key)
   return new NexusError((wire.code ?? 'INTERNAL') as ErrorCode, wire.message, {
     op: `objectstore.${op}`,
     ...(named === undefined ? {} : { key: named }),

@@ -22,7 +22,7 @@ const RESERVE_BYTES = 64
  * @throws InvalidKeyError for a segment of more than 255 bytes, naming it, or a path the system would refuse
  */
 export function keySegments(bucket: string, prefix: string, key: string): string[] {
-  const whole = joinKey(prefix, key)
+  const whole = key === '' ? prefix : joinKey(prefix, key)
   if (whole === '') return []
   const segments = whole.split('/')
   let bytes = Buffer.byteLength(bucket) + RESERVE_BYTES

@@ -147,7 +147,8 @@ function moveAside(context: BucketContext, parent: string, name: string, owed: O
     fs.linkSync(place.plain, place.aside)
   } catch (error) {
     const code = errorCode(error)
-    if (code === 'ENOENT') return
+    // Gone, or a directory by now: then there is nothing left to take aside.
+    if (code === 'ENOENT' || fs.lstatSync(place.plain, { throwIfNoEntry: false })?.isDirectory() === true) return
     // Over NFS the answer to a link that succeeded may be an error.
     if (code !== 'EEXIST' && fs.lstatSync(place.aside, { throwIfNoEntry: false }) === undefined) {
       throw isLinkless(error) ? noLinks(place.plain, error) : error

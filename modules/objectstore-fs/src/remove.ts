@@ -16,6 +16,8 @@ export async function deleteObject(context: BucketContext, segments: readonly st
         op: 'objectstore.delete',
       })
     }
+    // Before the mode: with nothing aside after that, this file was the object.
+    const object = statFile(context, place.plain)
     const mode = modeOf(context, place)
     if (mode === 'moving') {
       finishMove(context, place, owed)
@@ -25,12 +27,18 @@ export async function deleteObject(context: BucketContext, segments: readonly st
       if (unlinkFile(context, place.aside)) owed.directories.add(place.asideDirectory)
       break
     }
-    const stat = context.fs.lstatSync(place.plain, { throwIfNoEntry: false })
-    if (stat?.isFile() === true) unlinkFile(context, place.plain)
-    // It may have been taken aside just before.
-    if (modeOf(context, place) === 'plain') break
+    if (object === undefined) break
+    unlinkFile(context, place.plain)
+    // It may have been taken aside just before. What is aside and not the same file was stored after the deletion.
+    const aside = statFile(context, place.aside)
+    if (aside?.ino !== object.ino || aside.mtimeNs !== object.mtimeNs) break
   }
   context.failpoint('fs:unlinked')
   // Also when nothing was there: whoever removed it may have died before the sync.
   await context.directories.sync(owed.directories, owed.entered)
+}
+
+function statFile({ fs }: BucketContext, path: string): { ino: bigint; mtimeNs: bigint } | undefined {
+  const stat = fs.lstatSync(path, { throwIfNoEntry: false, bigint: true })
+  return stat?.isFile() === true ? stat : undefined
 }

@@ -36,8 +36,8 @@ describeBackendContract(
   async () => {
     const prefix = `deploy+1/caf\u00e9/${++cases}`
     // Neighbours of the prefix that must never show.
-    mkdirSync(join(bucket, `${prefix}0`), { recursive: true })
-    writeFileSync(join(bucket, `${prefix}0`, 'a'), 'not ours')
+    mkdirSync(join(bucket, `${prefix}-x`), { recursive: true })
+    writeFileSync(join(bucket, `${prefix}-x`, 'a'), 'not ours')
     writeFileSync(join(bucket, 'deploy+1', 'b'), 'not ours')
     return open(prefix)
   },
