@@ -1,6 +1,6 @@
 import type { BucketContext } from './bucket-context.ts'
 import type { Call } from './call.ts'
-import { errorCode, unless } from './file-system.ts'
+import { unless } from './file-system.ts'
 import { ASIDE_DIRECTORY, TEMP_DIRECTORY } from './key-path.ts'
 import { findDirectory } from './object-place.ts'
 
@@ -59,14 +59,9 @@ export async function listObjects(
 function visitDirectory(context: BucketContext, { path, keyPrefix }: Visit, listing: Listing, stack: Visit[]): void {
   const { fs } = context
   const files: string[] = []
-  const entries = unless(['ENOENT', 'ENOTDIR'], () => fs.readdirSync(path, { withFileTypes: true })) ?? []
-  const undecodable = entries.some((entry) => entry.name.includes('\ufffd'))
-    ? undecodableNames(context, path)
-    : undefined
-  for (const entry of entries) {
+  for (const entry of entriesOf(context, path, (broken) => listing.unreadable.push(keyPrefix + broken))) {
     const { name } = entry
-    if (undecodable?.has(name) === true) listing.unreadable.push(keyPrefix + name)
-    else if (entry.isFile()) files.push(name)
+    if (entry.isFile()) files.push(name)
     else if (entry.isDirectory() && name !== TEMP_DIRECTORY && name !== ASIDE_DIRECTORY) {
       stack.push({ path: `${path}/${name}`, keyPrefix: `${keyPrefix + name}/` })
     }
@@ -93,16 +88,26 @@ function namesIn({ fs }: BucketContext, path: string): string[] {
   return unless(['ENOENT', 'ENOTDIR'], () => fs.readdirSync(path)) ?? []
 }
 
-/** Those decoded names that stand for bytes that are not UTF-8. A name may really hold U+FFFD, so the bytes decide. */
-function undecodableNames({ fs }: BucketContext, path: string): Set<string> {
-  const broken = new Set<string>()
-  try {
-    for (const bytes of fs.readdirSync(path, { encoding: 'buffer' })) {
-      const name = bytes.toString()
-      if (!Buffer.from(name).equals(bytes)) broken.add(name)
-    }
-  } catch (error) {
-    if (errorCode(error) !== 'ENOENT') throw error
+interface Entry {
+  name: string
+  isFile(): boolean
+  isDirectory(): boolean
+}
+
+/** What is in a directory. Names that are not UTF-8 are told apart and left out. */
+function entriesOf({ fs }: BucketContext, path: string, onBroken: (shown: string) => void): Entry[] {
+  const gone = ['ENOENT', 'ENOTDIR']
+  const entries: Entry[] = unless(gone, () => fs.readdirSync(path, { withFileTypes: true })) ?? []
+  if (!entries.some(({ name }) => name.includes('\ufffd'))) return entries
+  // A broken name decodes to U+FFFD, which a sound name may hold too, even the very same: only the bytes tell.
+  const sound: Entry[] = entries.filter(({ name }) => !name.includes('\ufffd'))
+  for (const bytes of unless(gone, () => fs.readdirSync(path, { encoding: 'buffer' })) ?? []) {
+    const name = bytes.toString()
+    if (!name.includes('\ufffd')) continue
+    const stat = fs.lstatSync(`${path}/${name}`, { throwIfNoEntry: false })
+    if (!Buffer.from(name).equals(bytes)) onBroken(name)
+    else if (stat !== undefined)
+      sound.push({ name, isFile: () => stat.isFile(), isDirectory: () => stat.isDirectory() })
   }
-  return broken
+  return sound
 }

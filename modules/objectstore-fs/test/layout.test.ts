@@ -229,8 +229,8 @@ describe('temporary files', () => {
     mkdirSync(at('\\tmp'))
     const dead = spawnSync('true').pid.toString(36)
     const names = [
-      `${scope}-${dead}-x0`,
-      `${scope}-${process.ppid.toString(36)}-x1`,
+      `${processScope}-${dead}-x0`,
+      `${processScope}-${process.ppid.toString(36)}-x1`,
       `00000000-${dead}-x2`,
       'notes.txt',
     ]
