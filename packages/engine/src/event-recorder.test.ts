@@ -172,6 +172,17 @@ describe('what an emit waits for', () => {
     await plain.bus.emit('x', 1)
   })
 
+  it("is the sync of the session's files too, and a failure of that is one of the turn", async () => {
+    const { bus, journal } = recording()
+    const synced = gate()
+    bus.setRecorder(new JournalRecorder(journal, { fsync: 'turn-boundary', excludeEvents: [] }, () => synced.promise))
+    const emitted = bus.emit('agent.turn.end', { turn_id: 't', session_id: 's' })
+    await settle()
+    expect(bus.outstanding).toBe(1)
+    synced.fail(new Error('file EIO'))
+    await expect(emitted).rejects.toThrow('file EIO')
+  })
+
   it('is a failure when the turn could not be made durable', async () => {
     const { bus, journal } = recording()
     journal.ending = Promise.reject(new Error('no space'))

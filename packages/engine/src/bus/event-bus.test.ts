@@ -1,3 +1,4 @@
+import { NexusError } from '@nexus/errors'
 import * as fc from 'fast-check'
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
@@ -105,6 +106,9 @@ describe('dispatch', () => {
       { mine: true },
     ])
     expect(seen[3]).toBe(own)
+    const complete = { _schema_version: 1, reason: 'r' } as const
+    await bus.emit('session.snapshot.request', complete)
+    expect(seen[4]).toBe(complete)
   })
 
   it('skips a handler whose filter says no, and counts a throwing filter as a failure of that handler', async () => {
@@ -204,6 +208,16 @@ describe('a failing handler', () => {
         message: expect.any(String),
       },
     ])
+  })
+
+  it('says in core.error whether trying again may help', async () => {
+    const { bus } = newBus()
+    const retryable: boolean[] = []
+    bus.subscribe('core.error', ({ payload }) => retryable.push(payload.retryable))
+    bus.subscribe('x', () => Promise.reject(new NexusError('UNAVAILABLE', 'later')))
+    bus.subscribe('x', () => Promise.reject(new NexusError('CORRUPT', 'never')))
+    await bus.emit('x', 1)
+    expect(retryable).toEqual([true, false])
   })
 
   it.each([null, undefined, 7, { odd: true }])('may throw %j', async (thrown) => {
@@ -409,7 +423,8 @@ describe('drain and close', () => {
     const slow = gate()
     bus.subscribe('x', () => slow.promise)
     bus.subscribe('x', () => ran.push('after'))
-    const underWay = bus.emit('x', 1)
+    bus.subscribe('before:y', () => slow.promise)
+    const underWay = Promise.all([bus.emit('x', 1), bus.emitVetoable('before:y', 1)])
     bus.close()
     await expect(bus.emit('x', 1)).rejects.toMatchObject({ code: 'CLOSED' })
     await expect(bus.emitVetoable('before:x', 1)).rejects.toMatchObject({ code: 'CLOSED' })

@@ -206,6 +206,8 @@ describe('the text', () => {
   it('has its lines counted with CRLF and after a byte order mark', async () => {
     const [problem] = await problems('\uFEFFcore:\r\n  nope: 1\r\n')
     expect(problem?.position).toEqual({ line: 2, column: 3 })
+    const [first] = await problems('\uFEFFnope: 1\r\n')
+    expect(first?.position).toEqual({ line: 1, column: 1 })
   })
 
   it.each([
@@ -422,11 +424,12 @@ describe('configFromObject', () => {
 
   it('leaves undefined out and repeats shared objects', async () => {
     const shared = { x: 1 }
-    const { config } = await configFromObject(
+    const { config, text } = await configFromObject(
       { core: undefined, plugins: { a: { one: shared, two: shared, not: undefined } } } as never,
       host,
     )
     expect(config.plugins.blocks).toEqual({ a: { one: { x: 1 }, two: { x: 1 } } })
+    expect(text).toBe('plugins:\n  a:\n    one:\n      x: 1\n    two:\n      x: 1\n')
   })
 
   it('names a wrong key without a made-up line', async () => {
