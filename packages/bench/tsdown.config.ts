@@ -1,6 +1,6 @@
 import type { UserConfig } from 'tsdown'
 import { base } from '../../tsdown.base.ts'
 
-const config: UserConfig = { ...base, entry: ['src/main.ts'] }
+const config: UserConfig = { ...base, entry: ['src/main.ts', 'src/large-file-child.ts'] }
 
 export default config
