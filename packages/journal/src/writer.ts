@@ -93,9 +93,9 @@ export class JournalWriter {
         failpoint('open:header-written')
       }
       const sealed = sealedFiles(dir, names)
+      const highestSegment = Math.max(highestSegmentNumber(dir, fs), options.committedSegment ?? 0)
       const active = await openActive(dir, sealed.at(-1), full)
       const lastSeq = Math.max(active.lastSeq, (options.initialSeq ?? 1) - 1)
-      const highestSegment = Math.max(highestSegmentNumber(dir, fs), options.committedSegment ?? 0)
       return new JournalWriter(dir, full, options.onError ?? (() => undefined), { ...active, lastSeq, highestSegment })
     } catch (error) {
       throw isNexusError(error) ? error : fromSystemError(error, 'journal.open', dir)
@@ -274,7 +274,11 @@ export class JournalWriter {
 
   async #closeFile(): Promise<void> {
     while (this.#rotation) await this.#rotation
-    await this.#log.close()
+    try {
+      await this.#log.close()
+    } catch (error) {
+      throw fromSystemError(error, 'journal.close', this.#dir)
+    }
   }
 
   #assertOpen(op: string): void {

@@ -17,10 +17,13 @@ export type FaultyFs = JournalFs & {
 }
 
 /**
- * The real file functions, with `decide` asked before each call: an error makes the call fail with it, a number makes a
+ * The file functions of `real`, with `decide` asked before each call: an error makes the call fail with it, a number makes a
  * write take only that many bytes.
  */
-export function faultyFs(decide: (call: FsCall) => Error | number | undefined): FaultyFs {
+export function faultyFs(
+  decide: (call: FsCall) => Error | number | undefined,
+  real: JournalFs = nodeFsModule,
+): FaultyFs {
   const calls: FsCall[] = []
   const open = new Set<number>()
   return new Proxy({ calls, open } as unknown as FaultyFs, {
@@ -29,17 +32,19 @@ export function faultyFs(decide: (call: FsCall) => Error | number | undefined): 
       return (...args: unknown[]): unknown => {
         const call = { index: calls.length, name, args }
         calls.push(call)
-        const result = perform(name, args, decide(call))
-        if (name === 'openSync') open.add(result as number)
         if (name === 'closeSync') open.delete(args[0] as number)
+        const result = perform(real, name, args, decide(call))
+        if (name === 'openSync') open.add(result as number)
         return result
       }
     },
   })
 }
 
-function perform(name: keyof JournalFs, args: unknown[], fault: Error | number | undefined): unknown {
+function perform(real: JournalFs, name: keyof JournalFs, args: unknown[], fault: Error | number | undefined): unknown {
   if (fault instanceof Error) {
+    // A close that reports an error has closed all the same.
+    if (name === 'closeSync') real.closeSync(args[0] as number)
     const callback = args.at(-1)
     if (typeof callback !== 'function') throw fault
     setImmediate(() => (callback as (error: Error) => void)(fault))
@@ -47,9 +52,9 @@ function perform(name: keyof JournalFs, args: unknown[], fault: Error | number |
   }
   if (typeof fault === 'number' && name === 'writeSync') {
     const [fd, bytes, offset] = args as [number, Uint8Array, number]
-    return nodeFsModule.writeSync(fd, bytes, offset, fault)
+    return real.writeSync(fd, bytes, offset, fault)
   }
-  return (nodeFsModule[name] as (...all: unknown[]) => unknown)(...args)
+  return (real[name] as (...all: unknown[]) => unknown)(...args)
 }
 
 /** A system error as Node throws it. */
