@@ -1,0 +1,98 @@
+import { createReadStream, createWriteStream } from 'node:fs'
+import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import {
+  configError,
+  hydrateObjects,
+  isFolderPlaceholder,
+  joinKey,
+  replaceFile,
+  systemCode,
+  trimKeyPrefix,
+  validateKey,
+  validateKeyPrefix,
+  type Backend,
+  type ObjectInfo,
+  type ObjectStoreConfig,
+  type OpOptions,
+} from '@nexus/objectstore'
+
+const SUFFIX = '.object'
+
+/** A key as a path of hex digits: no key can escape, and a file and a directory never meet under one name. */
+function pathOf(key: string): string {
+  const hex = Buffer.from(key).toString('hex')
+  return `${(hex.match(/.{1,200}/g) ?? []).join('/')}${SUFFIX}`
+}
+
+function keyOf(path: string): string {
+  return Buffer.from(path.slice(0, -SUFFIX.length).replaceAll('/', ''), 'hex').toString()
+}
+
+/** Copies the file's first bytes, as many as it has when it is opened: it may grow meanwhile. */
+async function copySnapshot(from: string, to: string, signal: AbortSignal | undefined): Promise<number> {
+  const source = await open(from, 'r')
+  try {
+    const { size } = await source.stat()
+    const bytes = size === 0 ? [] : createReadStream('', { fd: source.fd, start: 0, end: size - 1, autoClose: false })
+    await pipeline(bytes, createWriteStream(to), signal === undefined ? {} : { signal })
+    return size
+  } finally {
+    await source.close()
+  }
+}
+
+/** A driver as a stranger would write it: a directory of hex names, one file per object. */
+export async function openHexBackend({ bucket, prefix }: ObjectStoreConfig): Promise<Backend> {
+  const isDirectory = (await stat(bucket).catch(() => undefined))?.isDirectory() === true
+  if (!isDirectory) throw configError('bucket', `${JSON.stringify(bucket)} is not a directory`)
+  const fileOf = (key: string): string => join(bucket, pathOf(joinKey(prefix, key)))
+
+  async function list(keyPrefix: string, { signal }: OpOptions = {}): Promise<ObjectInfo[]> {
+    validateKeyPrefix(keyPrefix)
+    signal?.throwIfAborted()
+    const objects: ObjectInfo[] = []
+    for (const path of await readdir(bucket, { recursive: true })) {
+      signal?.throwIfAborted()
+      if (!path.endsWith(SUFFIX)) continue
+      const key = trimKeyPrefix(keyOf(path), prefix)
+      if (key === undefined || trimKeyPrefix(key, keyPrefix) === undefined) continue
+      const { size, mtime } = await stat(join(bucket, path))
+      if (!isFolderPlaceholder(key, size)) objects.push({ key, size, modTime: mtime })
+    }
+    return objects
+  }
+
+  return {
+    list,
+    async hydrate(keyPrefix, destDir, options = {}) {
+      await hydrateObjects(
+        await list(keyPrefix, options),
+        keyPrefix,
+        destDir,
+        // Answers with the size that it found: the object may have been replaced since the listing.
+        ({ key }, tempPath, { signal }) => copySnapshot(fileOf(key), tempPath, signal),
+        options,
+      )
+    },
+    async put(key, localPath, { signal, onProgress } = {}) {
+      validateKey(key)
+      signal?.throwIfAborted()
+      await mkdir(dirname(fileOf(key)), { recursive: true })
+      const bytes = await replaceFile(fileOf(key), key, (tempPath) => copySnapshot(localPath, tempPath, signal))
+      onProgress?.({ objects: 1, bytes })
+    },
+    async delete(key, { signal } = {}) {
+      validateKey(key)
+      signal?.throwIfAborted()
+      await rm(fileOf(key), { force: true })
+    },
+    async flush({ signal } = {}) {
+      signal?.throwIfAborted()
+    },
+    classify(error) {
+      return systemCode(error) === 'EACCES' ? 'permission' : undefined
+    },
+  }
+}

@@ -1,0 +1,4 @@
+import { register } from '@nexus/objectstore'
+import { openHexBackend } from './driver.js'
+
+register('hex', openHexBackend)

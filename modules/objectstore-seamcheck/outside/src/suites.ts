@@ -1,0 +1,44 @@
+import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { objectStoreConfig, open, register, unregister } from '@nexus/objectstore'
+import { describeBackendContract } from '@nexus/objectstore-contract'
+import { describeResumeContract, type ResumeRunner, type ResumeStore } from '@nexus/resume-contract'
+import { openHexBackend } from './driver.js'
+
+const newBucket = (): string => mkdtempSync(join(tmpdir(), 'nexus-outside-bucket-'))
+
+/** Reads a bucket without the driver. */
+const objectsOf = (bucket: string): Map<string, string> =>
+  new Map(
+    readdirSync(bucket, { recursive: true, encoding: 'utf8' })
+      .filter((path) => path.endsWith('.object'))
+      .map((path) => [
+        Buffer.from(path.slice(0, -'.object'.length).replaceAll('/', ''), 'hex').toString(),
+        join(bucket, path),
+      ]),
+  )
+
+const store: ResumeStore = {
+  name: 'hex',
+  register(label, wrap) {
+    register(label, async (config, options) => wrap(await open({ ...config, backend: 'hex' }, options)))
+    return () => unregister(label)
+  },
+  newBucket,
+  objectStoreConfig: (backend, bucket, policy) => ({ backend, bucket, failure_policy: policy }),
+  keys: async (bucket) => [...objectsOf(bucket).keys()],
+  get: async (bucket, key) => readFileSync(objectsOf(bucket).get(key) ?? ''),
+  exists: async (bucket, key) => objectsOf(bucket).has(key),
+  crossProcess: true,
+  childModule: new URL('./index.js', import.meta.url).href,
+}
+
+/** Both suites, under whatever runner it is given. */
+export function defineSuites(runner: ResumeRunner): void {
+  describeBackendContract(() => openHexBackend(objectStoreConfig({ backend: 'hex', bucket: newBucket() })), {
+    ...runner,
+    listProbeCount: 100,
+  })
+  describeResumeContract(store, runner)
+}
