@@ -140,6 +140,11 @@ describe('the owner marker of a run', () => {
     owner.start()
     plantTheirs(test, { heartbeatAt: new Date(test.clock.now() + 30_000).toISOString() })
     await beat(test, () => conflicts.length === 1)
+    const reads = (): number => test.backend.faults.calls.filter(({ op }) => op === 'get').length
+    const before = reads()
+    await until(() => test.clock.pendingTimers === 1, 'the next heartbeat')
+    await beat(test, () => reads() > before)
+    expect(test.backend.faults.calls.filter(({ op }) => op === 'put')).toHaveLength(1)
     expect(held(test)?.['instance_id']).toBe('theirs')
     await owner.stop()
     await owner.release()

@@ -388,6 +388,8 @@ describe('another host that commits in mid-run', () => {
     ])
     expect(await a.input()).toEqual({ vetoed: false })
     await a.turn('t4')
+    // No heartbeat, no retry: nothing of this run touches the store any more.
+    expect(a.clock.pendingTimers).toBe(0)
     await a.clock.advance(600_000)
     a.durability.blobHooks.onPut({ sha256: 'a'.repeat(64) })
     await expect(a.durability.snapshot('request')).rejects.toMatchObject({ code: 'FENCED' })

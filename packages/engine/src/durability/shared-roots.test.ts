@@ -472,6 +472,35 @@ describe('two processes on one shared store', () => {
     await Promise.all([first.close(), slow.close(), quick.close()])
   })
 
+  it('hold the lock from the copy to the end of the upload', async () => {
+    const root = newDir()
+    const lockDir = new SharedRootsRecord(root, 'memory-test:bucket').lockDir(APP_KEY)
+    const seen: string[] = []
+    const a = newMachine({
+      root,
+      failpoint: async (name) => {
+        if (!name.startsWith('shared-store:')) return
+        const lock = await acquireSessionLock(lockDir, { transport: 'another', clock: new ManualClock() }).catch(
+          () => undefined,
+        )
+        seen.push(`${name} ${lock === undefined ? 'held' : 'free'}`)
+        lock?.release()
+      },
+    })
+    await a.shared.hydrate()
+    a.put('k', '1')
+    await a.snapshot()
+    a.put('k', '2')
+    await a.snapshot()
+    expect(seen).toEqual([
+      'shared-store:copied held',
+      'shared-store:before-put held',
+      'shared-store:copied held',
+      'shared-store:put held',
+    ])
+    await a.close()
+  })
+
   it('wait for each other for a bounded time, and then say so', async () => {
     const a = newMachine()
     await a.shared.hydrate()
