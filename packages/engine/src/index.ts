@@ -3,9 +3,16 @@ export type { Causation, EmitOptions, EventEmitting, EventHandler, NexusEvent, V
 export type { EventMap, EventType, FileChangePayload, LlmUsage, PayloadOf } from './bus/event-map.ts'
 export type { SubscribeOptions } from './bus/subscription.ts'
 export { systemClock, type Clock, type TimerHandle } from './clock.ts'
-export { ConfigError, type ConfigProblem } from './config/config-problem.ts'
-export type { ConfigInput, EngineConfig, ObjectStoreSettings } from './config/engine-config.ts'
-export { configFromObject, configReference, loadConfigFile, parseConfig, type LoadedConfig } from './config/load.ts'
+export { ConfigError, type ConfigPath, type ConfigProblem, type TextPosition } from './config/config-problem.ts'
+export type { ConfigInput, EngineConfig, FsyncPolicy, LogLevel, ObjectStoreSettings } from './config/engine-config.ts'
+export {
+  configFromObject,
+  configReference,
+  loadConfigFile,
+  parseConfig,
+  type LoadedConfig,
+  type ParseConfigOptions,
+} from './config/load.ts'
 export type { DurabilityStatus } from './durability/durability-status.ts'
 export { publishEvalRun } from './durability/eval-run.ts'
 export { sessionKeys, type SessionKeys } from './durability/keys.ts'
@@ -19,7 +26,9 @@ export type { Failpoint } from './failpoint.ts'
 export { FAILPOINTS } from './failpoints.ts'
 export { silentLogger, type Logger, type LogLine } from './logger.ts'
 export { openSession, type OpenSessionOptions, type Session, type StoreInput } from './open-session.ts'
-export type { EngineInfo, Plugin, PluginContext, PluginSubscription } from './plugins/plugin.ts'
+export type { EngineInfo, Plugin, PluginContext, PluginJournal, PluginSubscription } from './plugins/plugin.ts'
+export type { PluginBus } from './plugins/plugin-bus.ts'
+export type { StandardSchema } from './plugins/standard-schema.ts'
 export { generateSessionId, isSessionId, validateSessionId, type SessionIdFormat } from './session/session-id.ts'
 export type { SessionLock } from './session/held-lock.ts'
 export type { SessionMeta } from './session/meta.ts'
