@@ -1,5 +1,6 @@
 import { MANIFEST_SCHEMA_VERSION, pathRecord, type Manifest, type ManifestEntry, type MixedFrom } from './manifest.ts'
 import { immutableKind } from './snapshot-plan.ts'
+import type { Slices } from './snapshot-slices.ts'
 import type { Unstorable, WalkedTree } from './tree-walk.ts'
 
 const PERMISSION_BITS = 0o777
@@ -20,6 +21,7 @@ export interface ManifestParts {
   committed?: Manifest
   /** The entry to carry for a path that only the committed generation names; undefined drops it, and it is listed. */
   carry: (path: string) => Promise<ManifestEntry | undefined>
+  slices: Slices
 }
 
 /**
@@ -38,6 +40,7 @@ export async function buildManifest(parts: ManifestParts): Promise<Manifest> {
     const isUnstorable = coveredBy(tree.unstorable)
     const isFree = freePlaces(tree, stored)
     for (const path of committed.objects) {
+      if (parts.slices.due) await parts.slices.pause()
       const evicted = isBlob(path) && !tree.files.has(path)
       if (entries.has(path) || !(evicted || isUnstorable(path)) || !isFree(path)) continue
       const entry = await parts.carry(path)
@@ -61,7 +64,7 @@ export async function buildManifest(parts: ManifestParts): Promise<Manifest> {
     completed_at: parts.completedAt,
     key_prefix: parts.keyPrefix,
     objects,
-    entries: record(objects, (path) => entries.get(path)),
+    entries: await recordEntries(objects, entries, parts.slices),
     dirs: recordDirs(new Map([...carriedDirs, ...tree.dirs]), objects, links.keys()),
     links: record([...links.keys()].toSorted(), (path) => ({ target: links.get(path) ?? '' })),
     journal: { last_seq: parts.lastSeq },
@@ -115,6 +118,20 @@ function recordDirs(
   }
   const modes = new Map(out)
   return record([...modes.keys()].toSorted(), (path) => ({ mode: modes.get(path) ?? DEFAULT_DIR_MODE }))
+}
+
+async function recordEntries(
+  objects: readonly string[],
+  entries: ReadonlyMap<string, ManifestEntry>,
+  slices: Slices,
+): Promise<Manifest['entries']> {
+  const out = pathRecord<ManifestEntry>()
+  for (const path of objects) {
+    if (slices.due) await slices.pause()
+    const entry = entries.get(path)
+    if (entry !== undefined) out[path] = entry
+  }
+  return out
 }
 
 function record<T>(paths: readonly string[], valueOf: (path: string) => T | undefined): Record<string, T> {

@@ -79,7 +79,12 @@ export async function planObjects(sources: PlanSources, slices: Slices): Promise
     const kind = immutableKind(path)
     if (kind === 'segment' && sealed !== undefined && !sealed.has(sealedName(path))) continue
     const rank = kind === undefined ? rankLive(path, stat, sources) : 0
-    byRank[rank]?.push({ path, live: { path, stat }, rank, ...(kind === undefined ? {} : { kind }) })
+    byRank[rank]?.push({
+      path,
+      live: { path, stat, lookedNs: tree.beganNs },
+      rank,
+      ...(kind === undefined ? {} : { kind }),
+    })
   }
   for (const [path, file] of staged) {
     const rank = rankStaged(path, file, sources)

@@ -158,6 +158,7 @@ export class SnapshotRun {
       stored: entries,
       lastSeq: parts.journal?.lastSeq ?? readClosedJournalSeq(join(sessionDir, JOURNAL_DIR)),
       carry: (path) => this.#carry(path, sizes, stagingDir),
+      slices: this.#slices,
       ...(mixedFrom === undefined ? {} : { mixedFrom }),
       ...(committed === undefined ? {} : { committed }),
     })

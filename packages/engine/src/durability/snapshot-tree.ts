@@ -114,7 +114,7 @@ export class TreeStorer {
 
   /** @returns false when something was gone and the tree must be looked at again */
   async #storePlanned(plan: readonly PlannedObject[], uploader: Uploader): Promise<boolean> {
-    const { concurrency, signal, listing, failpoint } = this.#options
+    const { concurrency, signal, listing, failpoint, slices } = this.#options
     const open = plan.filter(({ path }) => !this.#stored.has(path) && !this.#unstorable.has(path))
     for (const { kind } of open) if (kind !== undefined) listing.ask(kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
     this.#sizes = await listing.sizes()
@@ -122,6 +122,7 @@ export class TreeStorer {
     const todo = open.filter((object) => !this.#skipAtSight(object))
     let settled = true
     const store = async (object: PlannedObject, _index: number, laneSignal: AbortSignal): Promise<void> => {
+      if (slices.due) await slices.pause()
       if (!(await this.#storeOne(object, uploader, laneSignal))) settled = false
       // Awaited only where it waits: this runs once per object.
       const pause = failpoint('snapshot:object-stored')

@@ -45,7 +45,14 @@ export function sameInode(a: FileStat, b: FileStat): boolean {
 /**
  * Whether a stat was taken so soon after the last change that another one could carry the same time stamp: the clock of a
  * file system ticks every few milliseconds only, and a network file system's is another machine's, hence the margin.
+ *
+ * @param takenNs when the stat was taken, or before that
  */
-export function isRacy({ ctimeNs }: FileStat): boolean {
-  return BigInt(Date.now()) * 1_000_000n - ctimeNs < RACY_NS
+export function isRacy({ ctimeNs }: FileStat, takenNs: bigint = nowNs()): boolean {
+  return takenNs - ctimeNs < RACY_NS
+}
+
+/** The clock of the machine, in nanoseconds since the epoch. */
+export function nowNs(): bigint {
+  return BigInt(Date.now()) * 1_000_000n
 }

@@ -3,7 +3,7 @@ import { fromSystemError, systemCode } from '@nexus/errors'
 import { keyFault } from '@nexus/objectstore'
 import { isLocalName, isSidecarName } from './keys.ts'
 import { Slices } from './snapshot-slices.ts'
-import { isRacy, sameDirectory, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
+import { isRacy, nowNs, sameDirectory, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
 
 /** Why a path can't be stored. */
 export interface Unstorable {
@@ -16,6 +16,8 @@ export interface Unstorable {
 
 /** A session tree as it was found. Paths are session-relative with `/`. */
 export interface WalkedTree {
+  /** When the looking began, in nanoseconds since the epoch: no stat in it is older. */
+  beganNs: bigint
   files: Map<string, FileStat>
   /** Modes of all directories, the session's own left out. */
   dirs: Map<string, number>
@@ -80,6 +82,7 @@ export class TreeWalker {
   readonly #slices: Slices
   readonly #maxPathBytes: number
   readonly #dirs = new Map<string, DirRecord>()
+  #beganNs = 0n
 
   constructor(root: string, options: WalkOptions) {
     this.#root = root
@@ -90,6 +93,7 @@ export class TreeWalker {
 
   /** @throws NexusError when the session directory itself can't be read */
   async walk(): Promise<WalkedTree> {
+    this.#beganNs = nowNs()
     this.#dirs.clear()
     const stat = this.#statDirectory('')
     if (stat === undefined) throw this.#rootGone()
@@ -320,6 +324,7 @@ export class TreeWalker {
 
   #tree(): WalkedTree {
     const tree: WalkedTree = {
+      beganNs: this.#beganNs,
       files: new Map(),
       dirs: new Map(),
       links: new Map(),

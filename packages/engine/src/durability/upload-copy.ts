@@ -23,9 +23,9 @@ const MAX_TRIES = 3
  * @throws the system error of the original, as `openRegular` does; `LOCAL_IO` when the copy can't be written
  */
 export async function copyPrivately(path: string, destPath: string, slices: Slices): Promise<PrivateCopy> {
-  const { fd, stats } = openRegular(path)
+  const { fd } = openRegular(path)
   try {
-    let before = toFileStat(stats)
+    let before = toFileStat(fstatSync(fd, { bigint: true }))
     for (let tries = 1; ; tries++) {
       const copy = await copyOnce(fd, before, destPath, slices)
       const after = toFileStat(fstatSync(fd, { bigint: true }))

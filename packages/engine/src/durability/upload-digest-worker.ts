@@ -1,11 +1,13 @@
 import { parentPort } from 'node:worker_threads'
 import { hashSteps, runSteps, type FileDigest } from './upload-hash.ts'
 
-/** What the pool sends: files to hash, in order. */
-export interface DigestRequest {
-  id: number
-  path: string
-  limit: number | undefined
+/** What the pool sends: files to hash, in order. Flat, since cloning an object per file costs more than hashing a small one. */
+export interface DigestBatch {
+  ids: number[]
+  /** Joined by NUL, which no path contains. */
+  paths: string
+  /** Bytes to hash, -1 for all. */
+  limits: number[]
 }
 
 /** What comes back for each. */
@@ -16,11 +18,11 @@ export type DigestReply =
 // Replies are gathered for a moment: a message each would cost more than the hash of a small file.
 const GATHER_MS = 1
 
-parentPort?.on('message', (requests: DigestRequest[]) => {
+parentPort?.on('message', ({ ids, paths, limits }: DigestBatch) => {
   let replies: DigestReply[] = []
   let startedMs = performance.now()
-  for (const request of requests) {
-    replies.push(answer(request))
+  for (const [at, path] of paths.split('\0').entries()) {
+    replies.push(answer(ids[at] ?? -1, path, limits[at] ?? -1))
     if (performance.now() - startedMs < GATHER_MS) continue
     send(replies)
     replies = []
@@ -36,9 +38,9 @@ function send(replies: DigestReply[]): void {
   parentPort?.postMessage(replies)
 }
 
-function answer({ id, path, limit }: DigestRequest): DigestReply {
+function answer(id: number, path: string, limit: number): DigestReply {
   try {
-    return { id, digest: runSteps(hashSteps(path, limit)) }
+    return { id, digest: runSteps(hashSteps(path, limit < 0 ? undefined : limit)) }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     return { id, error: { code, message } }

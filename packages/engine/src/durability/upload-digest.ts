@@ -1,7 +1,7 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import type { Slices } from './snapshot-slices.ts'
-import type { DigestReply, DigestRequest } from './upload-digest-worker.ts'
+import type { DigestBatch, DigestReply } from './upload-digest-worker.ts'
 import { hashSteps, type FileDigest } from './upload-hash.ts'
 
 /** A file to hash. */
@@ -15,7 +15,8 @@ export interface DigestOptions {
 }
 
 interface Pending {
-  request: DigestRequest
+  path: string
+  limit: number | undefined
   slices: Slices
   resolve: (digest: FileDigest) => void
   reject: (error: unknown) => void
@@ -40,7 +41,7 @@ export class FileDigester {
   #inlineBytes = 0
   #nextId = 0
   readonly #pending = new Map<number, Pending>()
-  #batch: DigestRequest[] = []
+  #batch: number[] = []
 
   constructor(workerUrl: URL = defaultWorkerUrl()) {
     this.#workerUrl = workerUrl
@@ -73,18 +74,24 @@ export class FileDigester {
   #hand(path: string, limit: number | undefined, slices: Slices): Promise<FileDigest> {
     this.#start()
     return new Promise((resolve, reject) => {
-      const request = { id: this.#nextId++, path, limit }
+      const id = this.#nextId++
       // A worker that owes an answer holds the process, an idle one doesn't.
       if (this.#pending.size === 0) this.#worker?.ref()
-      this.#pending.set(request.id, { request, slices, resolve, reject })
-      if (this.#batch.push(request) === 1) queueMicrotask(() => this.#send())
+      this.#pending.set(id, { path, limit, slices, resolve, reject })
+      if (this.#batch.push(id) === 1) queueMicrotask(() => this.#send())
     })
   }
 
   #send(): void {
-    const batch = this.#batch
+    const ids = this.#batch
     this.#batch = []
     if (this.#worker === undefined) return this.#fallBack()
+    const asked = ids.map((id) => this.#pending.get(id))
+    const batch: DigestBatch = {
+      ids,
+      paths: asked.map((pending) => pending?.path ?? '').join('\0'),
+      limits: asked.map((pending) => pending?.limit ?? -1),
+    }
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
     this.#worker.postMessage(batch)
   }
@@ -121,8 +128,8 @@ export class FileDigester {
   }
 
   #fallBack(): void {
-    for (const { request, slices, resolve, reject } of this.#pending.values()) {
-      hashInline(request.path, request.limit, slices).then(resolve, reject)
+    for (const { path, limit, slices, resolve, reject } of this.#pending.values()) {
+      hashInline(path, limit, slices).then(resolve, reject)
     }
     this.#pending.clear()
   }

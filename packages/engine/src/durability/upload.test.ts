@@ -22,7 +22,7 @@ import { createMemoryBackend, type MemoryBackend } from '@nexus/objectstore-memo
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { storeOf } from '../../test/durability-fixture.ts'
 import { Slices } from './snapshot-slices.ts'
-import { toFileStat, type FileStat } from './tree-stat.ts'
+import { nowNs, toFileStat, type FileStat } from './tree-stat.ts'
 import { FileDigester } from './upload-digest.ts'
 import { Uploader, type UploadOutcome } from './upload.ts'
 
@@ -111,7 +111,7 @@ describe('a file that is left alone', () => {
     chmodSync(at('f'), 0o4751)
     utimesSync(at('f'), 1e9, 1e9)
     await quiet()
-    const outcome = await uploader().putLive({ path: 'f', stat: walked }, signal)
+    const outcome = await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
     expectExact('f', outcome)
     expect(outcome).toMatchObject({ entry: { mode: 0o751, mtime_ns: '1000000000000000000', size: 7 } })
     expect(memory.faults.calls).toHaveLength(1)
@@ -124,17 +124,17 @@ describe('a file that is left alone', () => {
     await digester.digest(at('f'), { sizeHint: 9 * 1024 * 1024, slices: new Slices() })
     await quiet()
     const ahead = uploader()
-    ahead.hashAhead({ live: { path: 'f', stat: walked } })
+    ahead.hashAhead({ live: { path: 'f', stat: walked, lookedNs: nowNs() } })
     await quiet()
     appendFileSync(at('f'), 'more')
-    const outcome = await ahead.putLive({ path: 'f', stat: walked }, signal)
+    const outcome = await ahead.putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
     expectExact('f', outcome)
     expect(stored('f')?.length).toBe(content.length + 4)
   })
 
   it('but was changed a moment ago is copied first, since its time stamp might not show the next change', async () => {
     const walked = put('f', 'content')
-    const outcome = await uploader().putLive({ path: 'f', stat: walked }, signal)
+    const outcome = await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
     expectExact('f', outcome)
     expect(copies()).toEqual(['copy-0'])
   })
@@ -162,7 +162,7 @@ describe('a file that changes while it is stored', () => {
       ...('before' in meddle ? { before: only(meddle.before) } : {}),
       ...('after' in meddle ? { after: only(meddle.after) } : {}),
     })
-    expectExact('f', await uploader(backend).putLive({ path: 'f', stat: walked }, signal))
+    expectExact('f', await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal))
     expect(stored('f')?.toString()).toBe(nodeFs.readFileSync(at('f'), 'utf8'))
   })
 
@@ -170,7 +170,7 @@ describe('a file that changes while it is stored', () => {
     const walked = put('f', 'content')
     await quiet()
     const backend = meddling({ before: () => appendFileSync(at('f'), '+'), after: () => appendFileSync(at('f'), '-') })
-    const outcome = await uploader(backend).putLive({ path: 'f', stat: walked }, signal)
+    const outcome = await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
     expectExact('f', outcome)
     expect(memory.faults.calls.length).toBeLessThanOrEqual(3)
     expect(copies()).toHaveLength(1)
@@ -182,7 +182,7 @@ describe('a file that changes while it is stored', () => {
     truncateSync(at('f'), 17 * 1024 * 1024)
     await quiet()
     const backend = meddling({ after: () => appendFileSync(at('f'), '+') })
-    const outcome = await uploader(backend).putLive({ path: 'f', stat: walked }, signal)
+    const outcome = await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
     expectExact('f', outcome)
     expect(memory.faults.calls).toHaveLength(3)
     expect(copies()).toHaveLength(1)
@@ -197,7 +197,9 @@ describe('a file that changes while it is stored', () => {
         writeFileSync(at('f-journal'), '')
       },
     })
-    expect(await uploader(backend).putLive({ path: 'f', stat: walked }, signal)).toEqual({ kind: 'database' })
+    expect(await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
+      kind: 'database',
+    })
   })
 
   it.each([
@@ -212,7 +214,9 @@ describe('a file that changes while it is stored', () => {
       await quiet()
       if (when === 'before') happens()
       const backend = when === 'before' ? memory : meddling({ after: happens })
-      expect(await uploader(backend).putLive({ path: 'f', stat: walked }, signal)).toEqual({ kind: 'gone' })
+      expect(await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
+        kind: 'gone',
+      })
       rmSync(at('f'), { recursive: true, force: true })
     }
   })
@@ -224,7 +228,7 @@ describe('a file that changes while it is stored', () => {
     const outside = mkdtempSync(join(tmpdir(), 'nexus-outside-'))
     writeFileSync(join(outside, 'f'), 'not yours')
     symlinkSync(outside, at('d'))
-    expect(await uploader().putLive({ path: 'd/f', stat: walked }, signal)).toEqual({ kind: 'gone' })
+    expect(await uploader().putLive({ path: 'd/f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({ kind: 'gone' })
     expect(stored('d/f')).toBeUndefined()
     rmSync(outside, { recursive: true })
   })
@@ -232,7 +236,7 @@ describe('a file that changes while it is stored', () => {
   it('by being replaced since the walk is stored as it is now', async () => {
     const walked = put('f', 'old')
     replace('f', 'new content')
-    expectExact('f', await uploader().putLive({ path: 'f', stat: walked }, signal))
+    expectExact('f', await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal))
     expect(stored('f')?.toString()).toBe('new content')
   })
 })
@@ -243,20 +247,26 @@ describe('what can not be stored', () => {
     memory.put = async (key) => {
       throw new InvalidKeyError(key, 'contains CR or LF')
     }
-    expect(await uploader().putLive({ path: 'f', stat: walked }, signal)).toEqual({
+    expect(await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
       kind: 'unstorable',
       why: "the store can't hold its name: it contains CR or LF",
     })
     await quiet()
-    expect(await uploader().putLive({ path: 'f', stat: walked }, signal)).toMatchObject({ kind: 'unstorable' })
+    expect(await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toMatchObject({
+      kind: 'unstorable',
+    })
   })
 
   it('is a failing store: that ends the snapshot', async () => {
     const walked = put('f', 'content')
     memory.faults.failWhen(() => true)
-    await expect(uploader().putLive({ path: 'f', stat: walked }, signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await expect(uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    })
     await quiet()
-    await expect(uploader().putLive({ path: 'f', stat: walked }, signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await expect(uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+    })
   })
 
   it('is nothing of the file when the process has run out of descriptors', async () => {
@@ -265,7 +275,9 @@ describe('what can not be stored', () => {
     digester.digest = async () => {
       throw Object.assign(new Error('too many open files'), { code: 'EMFILE' })
     }
-    await expect(uploader().putLive({ path: 'f', stat: walked }, signal)).rejects.toMatchObject({ code: 'LOCAL_IO' })
+    await expect(uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).rejects.toMatchObject({
+      code: 'LOCAL_IO',
+    })
   })
 
   it('is an unreadable file', async () => {
@@ -274,7 +286,7 @@ describe('what can not be stored', () => {
     digester.digest = async () => {
       throw Object.assign(new Error('no'), { code: 'EACCES' })
     }
-    expect(await uploader().putLive({ path: 'f', stat: walked }, signal)).toEqual({
+    expect(await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
       kind: 'unstorable',
       why: "it can't be read (EACCES)",
     })
@@ -292,7 +304,7 @@ describe('what can not be stored', () => {
       throw Object.assign(new Error('no'), { code: 'EACCES' })
     }
     const backend = meddling({ after: (nth) => nth === 1 && appendFileSync(at('f'), '+') })
-    const outcome = uploader(backend).putLive({ path: 'f', stat: walked }, signal)
+    const outcome = uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
     await expect(outcome).rejects.toMatchObject({ code: 'LOCAL_IO', key: 'f' })
   })
 
@@ -301,7 +313,7 @@ describe('what can not be stored', () => {
     await quiet()
     const abort = new AbortController()
     memory.faults.hang()
-    const outcome = uploader().putLive({ path: 'f', stat: walked }, abort.signal)
+    const outcome = uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, abort.signal)
     setImmediate(() => abort.abort(new Error('enough')))
     await expect(outcome).rejects.toThrow('enough')
   })

@@ -4,7 +4,7 @@ import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/er
 import { isInvalidKeyError, type ObjectStore } from '@nexus/objectstore'
 import type { ManifestEntry } from './manifest.ts'
 import type { Slices } from './snapshot-slices.ts'
-import { isRacy, sameFileStat, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
+import { isRacy, nowNs, sameFileStat, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
 import { copyPrivately } from './upload-copy.ts'
 import type { FileDigester } from './upload-digest.ts'
 import { NOT_A_FILE, type FileDigest } from './upload-hash.ts'
@@ -24,6 +24,8 @@ export interface LiveFile {
   path: string
   /** As the walk saw it. */
   stat: FileStat
+  /** When the walk began. */
+  lookedNs: bigint
 }
 
 /** A copy of our own to store under a path of the tree. */
@@ -59,6 +61,9 @@ const LAST_TRY = 3
 // takes longer than a tick, so a larger file can't be changed unnoticed after it was hashed.
 const RACY_COPY_BYTES = 16 * 1024 * 1024
 
+// Later, a change since the walk is likely enough to look again before an upload is wasted.
+const FRESH_NS = 1_000_000_000n
+
 /**
  * Stores files so that the digest in the manifest is the digest of the bytes in the store, whatever writes to the file
  * meanwhile: stat, hash and put, stat. A file that changed in between is stored again; at the third try, or at once when
@@ -85,8 +90,8 @@ export class Uploader {
     const path = live?.path ?? staged?.path
     if (path === undefined) return
     const localPath = staged?.localPath ?? `${sessionDir}/${path}`
-    const before = staged === undefined ? lookAt(localPath) : undefined
-    if (staged === undefined && (before === undefined || wantsCopy(before))) return
+    const before = live === undefined ? undefined : lookAhead(live, localPath)
+    if (live !== undefined && (before === undefined || wantsCopy(before))) return
     const sizeHint = before?.size ?? staged?.sizeBytes ?? 0
     const digest = digester.digestBeside(localPath, { sizeHint, slices })
     if (digest === undefined) return
@@ -194,6 +199,15 @@ export class Uploader {
       return false
     }
   }
+}
+
+/**
+ * What a file is before it is hashed. As long as it is fresh, the walk's own look will do: whatever happened since shows when
+ * the file is looked at after its put.
+ */
+function lookAhead({ stat, lookedNs }: LiveFile, localPath: string): FileStat | undefined {
+  const isFresh = nowNs() - lookedNs < FRESH_NS && !isRacy(stat, lookedNs)
+  return isFresh ? stat : lookAt(localPath)
 }
 
 /** Whether time stamps couldn't show a change of this file between hashing and storing it. */
