@@ -107,6 +107,7 @@ describe('turns', () => {
   it('are known without a journal', async () => {
     expect(await readOpenTurn(`${tempDir()}/none`)).toEqual({
       isPartialTurn: false,
+      unansweredCalls: [],
       partialInput: undefined,
       lastTurnBoundary: 0,
     })

@@ -13,6 +13,8 @@ export interface OpenTurn {
   isPartialTurn: boolean
   /** The input of that turn, if it had one. */
   partialInput: JournalEnvelope | undefined
+  /** Its tool calls that have no result, as `tool.invoke` events: whether they took effect is not known. */
+  unansweredCalls: JournalEnvelope[]
   /** Seq of the last `agent.turn.end`; 0 for none. */
   lastTurnBoundary: number
 }
@@ -43,8 +45,8 @@ export async function readOpenTurn(
     lastSeq = event.seq
     turns.add(event)
   }
-  const { isPartialTurn, partialInput, lastTurnBoundary } = turns
-  return { isPartialTurn, partialInput, lastTurnBoundary }
+  const { isPartialTurn, partialInput, unansweredCalls, lastTurnBoundary } = turns
+  return { isPartialTurn, partialInput, unansweredCalls, lastTurnBoundary }
 }
 
 async function turnEventsOf(fs: JournalFs, path: string): Promise<JournalEnvelope[]> {
@@ -70,7 +72,7 @@ async function turnEventsOf(fs: JournalFs, path: string): Promise<JournalEnvelop
 }
 
 // Parsing only lines that can be of interest makes this several times faster than reading events.
-const CANDIDATE = /"type":"(?:io\.input|agent\.turn\.)/
+const CANDIDATE = /"type":"(?:io\.input|agent\.turn\.|tool\.(?:invoke|result)")/
 
 function keepTurnEvent(found: JournalEnvelope[], line: string): void {
   if (!CANDIDATE.test(line)) return

@@ -1,7 +1,13 @@
 import type { JournalEnvelope } from './record.ts'
 
-/** Events that tell where turns begin and end. */
-export const TURN_TYPES: ReadonlySet<string> = new Set(['io.input', 'agent.turn.start', 'agent.turn.end'])
+/** Events that tell where turns begin and end, and which tool calls in them were answered. */
+export const TURN_TYPES: ReadonlySet<string> = new Set([
+  'io.input',
+  'agent.turn.start',
+  'agent.turn.end',
+  'tool.invoke',
+  'tool.result',
+])
 
 /**
  * Follows inputs and turns through a journal. A turn is partial when it was started and no turn ended after that; the
@@ -16,6 +22,8 @@ export class Turns {
   #waiting: JournalEnvelope[] = []
   /** Inputs of turns that were started and have not ended. */
   #taken: JournalEnvelope[] = []
+  /** Tool calls of the turn under way that have no result yet, by call id. */
+  readonly #unanswered = new Map<unknown, JournalEnvelope>()
   #open = false
 
   get isPartialTurn(): boolean {
@@ -25,6 +33,11 @@ export class Turns {
   /** The input of the turn that never ended, if it had one. */
   get partialInput(): JournalEnvelope | undefined {
     return this.#open ? this.#taken.at(-1) : undefined
+  }
+
+  /** The `tool.invoke` events of the turn that never ended that have no `tool.result`, in order. */
+  get unansweredCalls(): JournalEnvelope[] {
+    return this.#open ? [...this.#unanswered.values()] : []
   }
 
   /** Takes the next event, in order of seq. Other types are passed over. */
@@ -40,6 +53,12 @@ export class Turns {
       case 'agent.turn.end':
         this.#end(event)
         break
+      case 'tool.invoke':
+        this.#unanswered.set(callId(event), event)
+        break
+      case 'tool.result':
+        this.#unanswered.delete(callId(event))
+        break
     }
   }
 
@@ -48,5 +67,10 @@ export class Turns {
     // An end without a start still answers what was asked before it.
     this.completedInputs.push(...(this.#open ? this.#taken.splice(0) : this.#waiting.splice(0)))
     this.#open = false
+    this.#unanswered.clear()
   }
+}
+
+function callId({ payload }: JournalEnvelope): unknown {
+  return typeof payload === 'object' && payload !== null && 'id' in payload ? payload.id : undefined
 }

@@ -16,6 +16,7 @@ import { readLockState, type SessionLockOptions } from '../session/session-lock.
 import { subscribeTiming } from '../session/timing.ts'
 import { openWorkspace, type SessionWorkspace } from '../session/workspace.ts'
 import { openDurability } from './open-durability.ts'
+import { answerInterruptedCalls } from './partial-turn.ts'
 import { pluginDirectories } from './plugin-directories.ts'
 import { placeTree, type PlacedTree } from './place-tree.ts'
 import { CONFIG_SNAPSHOT_PATH, configOfTree } from './resume-config.ts'
@@ -127,6 +128,7 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
   })
   teardown.defer('plugins', () => plugins.shutdown({ timeoutMs: config.engine.shutdown.drainTimeoutMs }))
   await announceBoot(request, loaded, workspace, plugins, durability)
+  if (openTurn !== undefined) await answerInterruptedCalls(openTurn, bus)
   const ticks = new Ticks(bus, options.clock, config.core.tickIntervalMs)
   ticks.start()
   return {

@@ -3,6 +3,25 @@ import type { EventBus } from '../bus/event-bus.ts'
 import type { EventMap } from '../bus/event-map.ts'
 import type { Logger } from '../logger.ts'
 
+/** What the agent is told of a call whose result the last run never saw. */
+const INTERRUPTED = 'interrupted: the process ended while the tool ran, and whether it took effect is not known'
+
+/**
+ * Answers the tool calls that a killed run left open, so that a conversation built from the journal pairs every call with
+ * a result. No tool is run again by this.
+ */
+export async function answerInterruptedCalls({ unansweredCalls }: OpenTurn, bus: EventBus): Promise<void> {
+  for (const { payload } of unansweredCalls) {
+    const { id, name, turn_id: turnId } = payload as EventMap['tool.invoke']
+    await bus.emit('tool.result', {
+      id,
+      name,
+      error: INTERRUPTED,
+      ...(turnId === undefined ? {} : { turn_id: turnId }),
+    })
+  }
+}
+
 /**
  * Gives the input of a turn that a killed run left open to the agent once more, through the gates as any input. Not
  * awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never

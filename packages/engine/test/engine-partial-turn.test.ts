@@ -1,0 +1,94 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Engine, Plugin } from '../src/index.ts'
+import { EngineLab } from './engine-fixture.ts'
+
+let lab: EngineLab
+
+beforeEach(() => {
+  lab = new EngineLab()
+})
+
+afterEach(() => lab.close())
+
+interface Seen {
+  inputs: string[]
+  results: { id: string; error: string | undefined }[]
+}
+
+/** Starts a turn for each input; calls two tools, of which the second answers only when `answers`. */
+function agent(seen: Seen, answers: boolean): Plugin {
+  return {
+    id: 'test.agent',
+    name: 'Agent',
+    version: '1.0.0',
+    init({ bus }) {
+      bus.subscribe('tool.result', ({ payload }) => void seen.results.push({ id: payload.id, error: payload.error }))
+      bus.subscribe('io.input', async (event) => {
+        seen.inputs.push(event.payload.content)
+        const turn = { turn_id: `turn-of-${event.id}`, session_id: event.causation.session_id }
+        await event.emit('agent.turn.start', turn)
+        for (const id of ['call-1', 'call-2']) {
+          await event.emit('tool.invoke', { id, name: 'weigh', arguments: {}, turn_id: turn.turn_id })
+          if (id === 'call-2' && !answers) await new Promise(() => undefined)
+          await event.emit('tool.result', { id, name: 'weigh', output: '3 kg', turn_id: turn.turn_id })
+        }
+        await event.emit('agent.turn.end', turn)
+      })
+    },
+  }
+}
+
+async function killedWithinTurn(): Promise<string> {
+  const engine = await lab.booted('a', {
+    stored: false,
+    plugins: [agent({ inputs: [], results: [] }, false)],
+    config: { engine: { shutdown: { drain_timeout: '200ms' } } },
+  })
+  const invoked = new Promise<void>((resolve) => {
+    engine.bus.subscribe('tool.invoke', ({ payload }) => payload.id === 'call-2' && resolve())
+  })
+  void engine.submitInput('How heavy is it?')
+  await invoked
+  await engine.abandon()
+  await engine.stop()
+  return engine.sessionId
+}
+
+async function resumed(recallSessionId: string, seen: Seen, resumePartial = true): Promise<Engine> {
+  const root = lab.sessionsRoot('a')
+  return await lab.booted('a', {
+    stored: false,
+    recallSessionId,
+    useConfigSnapshot: false,
+    plugins: [agent(seen, true)],
+    core: { sessions: { root, retention: 0, resume_partial: resumePartial }, storage: { root: `${root}/..` } },
+  })
+}
+
+describe('a session whose last run ended within a turn', () => {
+  it('answers the tool call that was under way as interrupted, once, and runs no tool by itself', async () => {
+    const sessionId = await killedWithinTurn()
+    const seen: Seen = { inputs: [], results: [] }
+    const engine = await resumed(sessionId, seen, false)
+    expect(seen.inputs).toEqual([])
+    expect(seen.results).toEqual([{ id: 'call-2', error: expect.stringContaining('interrupted') as string }])
+    await engine.stop()
+    const again: Seen = { inputs: [], results: [] }
+    await resumed(sessionId, again, false)
+    expect(again.results).toEqual([])
+  })
+
+  it('gives the input to the agent again, after that, and only in the next run', async () => {
+    const sessionId = await killedWithinTurn()
+    const seen: Seen = { inputs: [], results: [] }
+    const engine = await resumed(sessionId, seen)
+    expect(await engine.bus.drain({ timeoutMs: 10_000 })).toBe(true)
+    expect(seen.inputs).toEqual(['How heavy is it?'])
+    expect(seen.results.map(({ id }) => id)).toEqual(['call-2', 'call-1', 'call-2'])
+    await engine.stop()
+    const again: Seen = { inputs: [], results: [] }
+    const third = await resumed(sessionId, again)
+    await third.bus.drain({ timeoutMs: 10_000 })
+    expect(again.inputs).toEqual([])
+  })
+})
