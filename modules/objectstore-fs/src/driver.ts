@@ -17,7 +17,6 @@ import { type FsOptions, parseFsOptions } from './options.ts'
 import type { WorkerInternals } from './protocol.ts'
 import { acquireWorker, type WorkerLease } from './worker-pool.ts'
 
-export { FAILPOINTS, type FsFailpoint } from './failpoint.ts'
 export type { WorkerInternals } from './protocol.ts'
 
 /** How long opening waits for the bucket directory to answer, in ms. */

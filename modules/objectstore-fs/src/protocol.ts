@@ -1,5 +1,4 @@
 import type { ByteRange, Progress } from '@nexus/objectstore'
-import type { FsFailpoint } from './failpoint.ts'
 import type { FoundObject } from './list.ts'
 import type { FsOptions } from './options.ts'
 
@@ -14,10 +13,10 @@ export interface WorkerData {
 
 /** How tests make the worker misbehave. */
 export interface WorkerInternals {
-  /** Kills the process at the n-th pass of a failpoint. */
-  killAt?: { failpoint: FsFailpoint; nth: number }
-  /** Makes calls of this kind stop dead inside a system call, as on a dead mount, until the first word is not 0. */
-  hang?: { op: Operation['op']; gate: SharedArrayBuffer }
+  /** Calls of this kind stop dead inside a system call, as on a dead mount, for as long as nobody writes to this FIFO. */
+  hang?: { op: Operation['op']; fifo: string }
+  /** How long a worker that does not answer is waited for, in ms, instead of the constants. */
+  patienceMs?: number
 }
 
 /** Words of the shared activity array, by which the main thread can judge a worker that does not answer. */

@@ -42,9 +42,10 @@ export class WorkerClient {
   readonly #activity = new Int32Array(new SharedArrayBuffer(8))
   readonly #inWorker = new Map<number, Waiting>()
   readonly #queue: Waiting[] = []
-  readonly #onExit = (): void => this.#endOfProcess()
+  readonly #onExit = (code: number): void => this.#endOfProcess(code)
   #worker: Worker | undefined
   #nextId = 1
+  readonly #idleWaiters: (() => void)[] = []
   #closed = false
 
   constructor(options: FsOptions, logger: Logger, internals: WorkerInternals = {}) {
@@ -68,7 +69,7 @@ export class WorkerClient {
       const onAbort = (): void => {
         if (this.#unqueue(waiting)) return waiting.settle({ error: undefined })
         this.#post({ kind: 'abort', id: waiting.id })
-        grace = setTimeout(() => this.#abandon(waiting), ABORT_GRACE_MS)
+        grace = setTimeout(() => this.#abandon(waiting), this.#patience(ABORT_GRACE_MS))
       }
       const waiting: Waiting = {
         id: this.#nextId++,
@@ -96,11 +97,13 @@ export class WorkerClient {
     for (const waiting of this.#queue.splice(0)) waiting.settle({ error: closedError(waiting.operation.op) })
     const worker = this.#worker
     if (worker === undefined) return
-    await within(CLOSE_MS, this.#idle())
+    await within(this.#patience(CLOSE_MS), this.#idle())
     for (const waiting of this.#inWorker.values()) waiting.settle({ error: closedError(waiting.operation.op) })
     this.#inWorker.clear()
+    const ended = worker.terminate()
+    // Not before: terminate makes the thread hold the process again.
     worker.unref()
-    if ((await within(CLOSE_MS, worker.terminate())) === undefined) {
+    if ((await within(this.#patience(CLOSE_MS), ended)) === undefined) {
       this.#logger.error(
         { bucket: this.#options.bucket },
         'a file call on the bucket does not return; its thread is left',
@@ -109,8 +112,6 @@ export class WorkerClient {
     }
     process.removeListener('exit', this.#onExit)
   }
-
-  #idleWaiters: (() => void)[] = []
 
   #idle(): Promise<true> {
     if (this.#inWorker.size === 0) return Promise.resolve(true)
@@ -212,6 +213,10 @@ export class WorkerClient {
     if (!this.#closed) this.#feed()
   }
 
+  #patience(limitMs: number): number {
+    return this.#internals.patienceMs ?? limitMs
+  }
+
   #post(message: ToWorker): void {
     this.#worker?.postMessage(message)
   }
@@ -220,10 +225,10 @@ export class WorkerClient {
    * A thread inside a system call that never returns keeps the whole process from ending: Node joins its threads. At this
    * point nothing else is left to do, so a process that would hang for ever ends hard instead.
    */
-  #endOfProcess(): void {
+  #endOfProcess(code: number): void {
     if (Atomics.load(this.#activity, ActivityIndex.running) === 0) return
     const ticks = Atomics.load(this.#activity, ActivityIndex.ticks)
-    const untilMs = performance.now() + EXIT_MS
+    const untilMs = performance.now() + this.#patience(EXIT_MS)
     while (performance.now() < untilMs) {
       Atomics.wait(this.#activity, ActivityIndex.ticks, ticks, 50)
       const moved = Atomics.load(this.#activity, ActivityIndex.ticks) !== ticks
@@ -233,6 +238,15 @@ export class WorkerClient {
       { bucket: this.#options.bucket },
       'a file call on the bucket hangs; ending the process by SIGKILL',
     )
+    // Those who registered after us have something to do at the end too.
+    const listeners = process.rawListeners('exit')
+    for (const listener of listeners.slice(listeners.indexOf(this.#onExit) + 1)) {
+      try {
+        listener.call(process, code)
+      } catch {
+        // As in any exit: what a listener throws can't be helped any more, and must not keep us here.
+      }
+    }
     process.kill(process.pid, 'SIGKILL')
   }
 }

@@ -1,6 +1,7 @@
 // The thread on which all file I/O of one bucket happens, by synchronous calls only. A call that never returns, because the
 // mount is dead, then holds up this bucket and nothing else: libuv's pool, which the journal and every other file of the
 // process share, is not involved.
+import { closeSync, openSync } from 'node:fs'
 import { parentPort, workerData, type MessagePort } from 'node:worker_threads'
 import { runOperation } from './bucket.ts'
 import { createBucketContext } from './bucket-context.ts'
@@ -15,13 +16,8 @@ if (parentPort !== null) serve(parentPort, workerData as WorkerData)
 
 function serve(port: MessagePort, { options, activity, internals }: WorkerData): void {
   const words = new Int32Array(activity)
-  const { killAt, hang } = internals
-  let passesLeft = killAt?.nth ?? 0
-  const context = createBucketContext(options, {
-    failpoint: (name) => {
-      if (name === killAt?.failpoint && --passesLeft === 0) process.kill(process.pid, 'SIGKILL')
-    },
-  })
+  const { hang } = internals
+  const context = createBucketContext(options)
   const calls = new Map<number, WorkerCall>()
   let reclaimedAtMs = -Infinity
   // The rule means windows, which check an origin; ports have none.
@@ -34,7 +30,7 @@ function serve(port: MessagePort, { options, activity, internals }: WorkerData):
     calls.set(id, call)
     Atomics.add(words, ActivityIndex.running, 1)
     try {
-      if (hang?.op === operation.op) Atomics.wait(new Int32Array(hang.gate), 0, 0)
+      if (hang?.op === operation.op) closeSync(openSync(hang.fifo, 'r'))
       const { value, progress } = await runOperation(context, operation, call)
       post({ kind: 'done', id, value, progress })
     } catch (error) {
