@@ -1,10 +1,10 @@
-import { defineConfig } from 'vitest/config'
+import { defineConfig, type ViteUserConfig } from 'vitest/config'
 
 const conditions = ['@nexus/source']
 const reportFile = process.env['NEXUS_TEST_REPORT']
 
 // Tests read the sources. Worker threads and child processes inherit execArgv, so they run from source too.
-export default defineConfig({
+const config: ViteUserConfig = defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
   test: {
@@ -22,3 +22,5 @@ export default defineConfig({
     hookTimeout: 60_000,
   },
 })
+
+export default config

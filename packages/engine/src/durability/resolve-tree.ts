@@ -13,6 +13,7 @@ import { hydrateSession, type HydrateResult } from './hydrate.ts'
 import { readLastTurnEnd } from './last-turn-end.ts'
 import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from './manifest.ts'
+import { hasEmptiedConversation } from './emptied-conversation.ts'
 import { judgeTree, StaleLocalTreeError, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
 
 /** What {@link resolveTree} works with. */
@@ -100,6 +101,7 @@ export async function judgeLocalTree(
     bootId,
     remote: remote && { generation: remote.generation, nonce: remote.nonce, lastSeq: remote.journal.last_seq },
     localTurnEnd: remote && (await readLastTurnEnd(join(sessionsRoot, sessionId), logger)),
+    emptied: remote !== undefined && hasEmptiedConversation(join(sessionsRoot, sessionId), remote),
   })
 }
 
@@ -164,9 +166,11 @@ async function actOn(
       forked,
       kept_at: keptAt,
     },
-    verdict.kind === 'torn'
-      ? 'the machine went down without a stop: the local tree was set aside and the committed one restored'
-      : 'another host committed since: the local tree was set aside and the committed one restored',
+    verdict.kind === 'emptied'
+      ? 'the conversation of the local tree is empty and the committed one is not: the tree was set aside and the committed one restored'
+      : verdict.kind === 'torn'
+        ? 'the machine went down without a stop: the local tree was set aside and the committed one restored'
+        : 'another host committed since: the local tree was set aside and the committed one restored',
   )
   resolver.outbox.post('session.local.stale', {
     session_id: sessionId,

@@ -15,6 +15,8 @@ export interface TreeEvidence {
   remote: (CommitPair & { lastSeq: number }) | undefined
   /** Seq of the last completed turn in the local journal: 0 for none, undefined when the journal can't be read. */
   localTurnEnd: number | undefined
+  /** The conversation holds nothing although the committed one does: something emptied it outside of a turn. */
+  emptied?: boolean
 }
 
 /**
@@ -23,12 +25,14 @@ export interface TreeEvidence {
  * - `live`: it holds everything the store has. `why` says how that is known.
  * - `torn`: a power loss may have taken what was never fsynced, and the store has all its completed turns.
  * - `torn-but-newer`: the same, but it holds completed turns that the store never got.
+ * - `emptied`: it would be live, but its conversation was emptied and the committed one is not.
  * - `stale`: another host committed since. `forked`: it holds turns of its own besides.
  */
 export type TreeVerdict =
   | { kind: 'live'; why: 'never-stored' | 'our-commit' }
   | { kind: 'torn' }
   | { kind: 'torn-but-newer' }
+  | { kind: 'emptied' }
   | { kind: 'stale'; forked: boolean }
 
 /**
@@ -36,9 +40,10 @@ export type TreeVerdict =
  *
  * @see spec 60, Which tree is true
  */
-export function judgeTree({ record, bootId, remote, localTurnEnd }: TreeEvidence): TreeVerdict {
+export function judgeTree({ record, bootId, remote, localTurnEnd, emptied = false }: TreeEvidence): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
   if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, localTurnEnd) }
+  if (emptied) return { kind: 'emptied' }
   if (record !== undefined && (record.clean || record.bootId === bootId)) return { kind: 'live', why: 'our-commit' }
   return (localTurnEnd ?? 0) > remote.lastSeq ? { kind: 'torn-but-newer' } : { kind: 'torn' }
 }

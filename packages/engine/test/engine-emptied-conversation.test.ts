@@ -1,0 +1,43 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { EngineLab, history } from './engine-fixture.ts'
+
+let lab: EngineLab
+
+beforeEach(() => {
+  lab = new EngineLab()
+})
+
+afterEach(() => lab.close())
+
+it.each([
+  ['empty', ''],
+  ['nothing but blank lines', '\n\n  \n'],
+])('restores a committed conversation when the local one is %s, and keeps what was there', async (_what, content) => {
+  const first = await lab.booted('a')
+  await first.submitInput('one')
+  await first.stop()
+  const conversation = join(lab.sessionDir('a', first.sessionId), 'context/conversation.jsonl')
+  writeFileSync(conversation, content)
+  const stale: string[] = []
+  const second = await lab.engine('a', { recallSessionId: first.sessionId })
+  second.bus.subscribe('session.local.stale', ({ payload }) => void stale.push(payload.kept_at))
+  await second.boot()
+  expect(await history(second)).toBe('one\n')
+  expect(stale).toHaveLength(1)
+  expect(readFileSync(join(stale[0] as string, 'context/conversation.jsonl'), 'utf8')).toBe(content)
+  await second.submitInput('two')
+  const third = await lab.booted('b', { recallSessionId: first.sessionId })
+  expect(await history(third)).toBe('one\ntwo\n')
+})
+
+it('keeps a local conversation that a turn emptied and committed', async () => {
+  const first = await lab.booted('a')
+  await first.submitInput('one')
+  await first.session.writeFile('context/conversation.jsonl', '')
+  await first.stop()
+  const second = await lab.booted('a', { recallSessionId: first.sessionId })
+  expect(await history(second)).toBe('')
+  expect(readdirSync(lab.sessionsRoot('a')).filter((name) => name.startsWith('.stale-'))).toEqual([])
+})
