@@ -1,4 +1,3 @@
-import { lstatSync, mkdirSync, renameSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { forEachBounded, refuseFoldedTwins, type ObjectStore } from '@nexus/objectstore'
@@ -50,7 +49,7 @@ export async function fetchNamed(manifest: Manifest, options: FetchOptions, reus
     const entry = manifest.entries[path]
     const localPath = restoring(path, () => tree.place(path))
     const kept = entry === undefined ? undefined : reusable(path, entry)
-    if (kept !== undefined) return restoring(path, () => renameSync(kept, localPath))
+    if (kept !== undefined) return restoring(path, () => tree.fs.renameSync(kept, localPath))
     const get = (): Promise<boolean> =>
       getObject(store, `${treeKey}/${path}`, localPath, { signal: laneSignal, bytes: entry?.size ?? 0 })
     if (!(await get())) fetched.missing.push(path)
@@ -67,20 +66,20 @@ export async function fetchNamed(manifest: Manifest, options: FetchOptions, reus
 
 /** {@link fetchNamed} for a backend without `get`: everything under the prefix, of which only what is named is taken. */
 export async function fetchPruned(manifest: Manifest, rawDir: string, options: FetchOptions): Promise<Fetched> {
-  const { store, treeKey, tree, concurrency, signal, failpoint } = options
-  await hydrateRaw(store, treeKey, rawDir, {
+  const { tree, concurrency, signal, failpoint } = options
+  await hydrateRaw(options, rawDir, {
     expected: { objects: manifest.objects.length, bytes: totalBytes(manifest) },
     ...(signal === undefined ? {} : { signal }),
   })
   const fetched = nothing()
   const takeOne = async (path: string): Promise<void> => {
     const rawPath = join(rawDir, path)
-    if (lstatSync(rawPath, { throwIfNoEntry: false })?.isFile() !== true) {
+    if (tree.fs.lstatSync(rawPath, { throwIfNoEntry: false })?.isFile() !== true) {
       fetched.missing.push(path)
       return
     }
     const localPath = tree.place(path)
-    restoring(path, () => renameSync(rawPath, localPath))
+    restoring(path, () => tree.fs.renameSync(rawPath, localPath))
     const entry = manifest.entries[path]
     if (entry !== undefined) await matches(path, localPath, entry, fetched, options)
     const pause = failpoint('hydrate:object-fetched')
@@ -94,12 +93,11 @@ type RawOptions = NonNullable<Parameters<ObjectStore['hydrate']>[2]>
 
 /** Downloads a whole prefix into a new directory of its own. */
 export async function hydrateRaw(
-  store: ObjectStore,
-  treeKey: string,
+  { store, treeKey, tree }: Pick<FetchOptions, 'store' | 'treeKey' | 'tree'>,
   rawDir: string,
   options: RawOptions,
 ): Promise<void> {
-  mkdirSync(rawDir, { mode: 0o700 })
+  tree.fs.mkdirSync(rawDir, { mode: 0o700 })
   await store.hydrate(treeKey, rawDir, options)
 }
 
@@ -130,7 +128,7 @@ export async function matches(
   localPath: string,
   entry: ManifestEntry,
   fetched: Pick<Fetched, 'differing' | 'cut'>,
-  { digester, slices }: Pick<FetchOptions, 'digester' | 'slices'>,
+  { digester, slices, tree }: Pick<FetchOptions, 'digester' | 'slices' | 'tree'>,
 ): Promise<boolean> {
   const digest = await digester.digest(localPath, { limit: entry.size, sizeHint: entry.size, slices })
   if (digest.bytes !== entry.size || digest.sha256 !== entry.sha256) {
@@ -139,7 +137,7 @@ export async function matches(
   }
   fetched.differing.delete(path)
   if (digest.size > entry.size) {
-    restoring(path, () => truncateSync(localPath, entry.size))
+    restoring(path, () => tree.fs.truncateSync(localPath, entry.size))
     fetched.cut.push(path)
   }
   return true

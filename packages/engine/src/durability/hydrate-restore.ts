@@ -1,6 +1,6 @@
-import { chmodSync, mkdirSync, symlinkSync, utimesSync } from 'node:fs'
+import nodeFs from 'node:fs'
 import { join } from 'node:path'
-import { fromSystemError } from '@nexus/errors'
+import { fromSystemError, isNexusError } from '@nexus/errors'
 import type { Failpoint } from '../failpoint.ts'
 import type { Manifest } from './manifest.ts'
 import type { Slices } from './snapshot-slices.ts'
@@ -9,13 +9,21 @@ const OWNER_ONLY_DIR = 0o700
 const OWNER_ONLY_FILE = 0o600
 const PERMISSION_BITS = 0o777
 
+/** The part of `node:fs` that a hydration uses on its tree; tests hand in one that fails. */
+export type HydrateFs = Pick<
+  typeof nodeFs,
+  'chmodSync' | 'lstatSync' | 'mkdirSync' | 'readdirSync' | 'renameSync' | 'symlinkSync' | 'truncateSync' | 'utimesSync'
+>
+
 /** Makes the directories that files go into. Each exists once it was asked for; none is ever a link. */
 export class StagedTree {
   readonly dir: string
+  readonly fs: HydrateFs
   readonly #made = new Set<string>([''])
 
-  constructor(dir: string) {
+  constructor(dir: string, fs: HydrateFs = nodeFs) {
     this.dir = dir
+    this.fs = fs
   }
 
   /** The absolute path of a session-relative one, its parents made, writable for us. */
@@ -29,7 +37,7 @@ export class StagedTree {
     if (this.#made.has(path)) return
     const slash = path.lastIndexOf('/')
     if (slash !== -1) this.makeDir(path.slice(0, slash))
-    restoring(path, () => mkdirSync(join(this.dir, path), { mode: OWNER_ONLY_DIR }))
+    restoring(path, () => this.fs.mkdirSync(join(this.dir, path), { mode: OWNER_ONLY_DIR }))
     this.#made.add(path)
   }
 
@@ -61,37 +69,38 @@ export async function restoreAttributes(tree: StagedTree, manifest: Manifest, op
   for (const path of dirs) tree.makeDir(path)
   for (const path of manifest.objects) {
     if (slices.due) await slices.pause()
-    restoreFile(join(tree.dir, path), path, manifest)
+    restoreFile(tree, path, manifest)
   }
   await failpoint('hydrate:files-restored')
   for (const [path, { target }] of Object.entries(manifest.links)) {
     if (slices.due) await slices.pause()
-    restoring(path, () => symlinkSync(target, tree.place(path)))
+    restoring(path, () => tree.fs.symlinkSync(target, tree.place(path)))
   }
   await failpoint('hydrate:links-made')
   for (const path of dirs.toSorted().toReversed()) {
     if (slices.due) await slices.pause()
     restoring(path, () =>
-      chmodSync(join(tree.dir, path), (manifest.dirs[path]?.mode ?? OWNER_ONLY_DIR) & PERMISSION_BITS),
+      tree.fs.chmodSync(join(tree.dir, path), (manifest.dirs[path]?.mode ?? OWNER_ONLY_DIR) & PERMISSION_BITS),
     )
   }
   await failpoint('hydrate:modes-set')
 }
 
-function restoreFile(localPath: string, path: string, { entries }: Manifest): void {
+function restoreFile({ dir, fs }: StagedTree, path: string, { entries }: Manifest): void {
   const entry = entries[path]
+  const localPath = join(dir, path)
   restoring(path, () => {
-    if (entry !== undefined) setTimes(localPath, BigInt(entry.mtime_ns))
+    if (entry !== undefined) setTimes(fs, localPath, BigInt(entry.mtime_ns))
     // Set, not left to the umask; and after the times, which need no permission on a file of our own.
-    chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)
+    fs.chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)
   })
 }
 
 // Node takes seconds as a double and cuts it to microseconds: half a microsecond more keeps the rounding from cutting one
 // off. It takes a negative number for "now", and only a Date for a time before 1970.
-function setTimes(localPath: string, mtimeNs: bigint): void {
+function setTimes(fs: HydrateFs, localPath: string, mtimeNs: bigint): void {
   const time = mtimeNs < 0n ? new Date(Number(mtimeNs / 1_000_000n)) : (Number(mtimeNs / 1000n) + 0.5) / 1e6
-  utimesSync(localPath, time, time)
+  fs.utimesSync(localPath, time, time)
 }
 
 /** Names the path of the session, not the one in the staging directory, which is gone when somebody reads the error. */
@@ -99,6 +108,6 @@ export function restoring<T>(path: string, run: () => T): T {
   try {
     return run()
   } catch (error) {
-    throw fromSystemError(error, 'hydrate.restore', path)
+    throw isNexusError(error) ? error : fromSystemError(error, 'hydrate.restore', path)
   }
 }

@@ -1,4 +1,4 @@
-import { existsSync, lstatSync, mkdirSync, readdirSync, renameSync } from 'node:fs'
+import nodeFs, { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
@@ -7,7 +7,7 @@ import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { silentLogger, type Logger } from '../logger.ts'
 import { engineTempName } from '../session/atomic-write.ts'
 import { fetchNamed, fetchPruned, getObject, type Fetched, type FetchOptions, type Reusable } from './hydrate-fetch.ts'
-import { restoreAttributes, restoring, StagedTree } from './hydrate-restore.ts'
+import { restoreAttributes, restoring, StagedTree, type HydrateFs } from './hydrate-restore.ts'
 import { takeExtraBlobs, takeUnversioned } from './hydrate-unnamed.ts'
 import { corrupt, isWhole, judgeFetched } from './hydrate-judge.ts'
 import { isLocalName, sessionKeys, type SessionKeys } from './keys.ts'
@@ -49,6 +49,7 @@ export class HydrateRun {
   readonly #failpoint: Failpoint
   readonly #waiting: { signal?: AbortSignal }
   readonly #slices: Slices
+  readonly #fs: HydrateFs
 
   constructor(options: HydrateOptions) {
     this.#options = options
@@ -59,6 +60,7 @@ export class HydrateRun {
     this.#failpoint = options.failpoint ?? noFailpoint
     this.#waiting = options.signal === undefined ? {} : { signal: options.signal }
     this.#slices = new Slices(this.#waiting)
+    this.#fs = options.fs ?? nodeFs
   }
 
   async run(): Promise<HydrateResult> {
@@ -73,8 +75,8 @@ export class HydrateRun {
       await prepareStaging(stagingDir)
       await this.#failpoint('hydrate:locked')
       const scratchDir = join(stagingDir, engineTempName())
-      mkdirSync(scratchDir, { mode: 0o700 })
-      const filled = await this.#fill(new StagedTree(stagingDir), scratchDir)
+      this.#fs.mkdirSync(scratchDir, { mode: 0o700 })
+      const filled = await this.#fill(new StagedTree(stagingDir, this.#fs), scratchDir)
       if (filled.outcome !== 'never-seen') {
         await removeStagingDir(scratchDir)
         await this.#failpoint('hydrate:before-rename')
@@ -97,7 +99,7 @@ export class HydrateRun {
   }
 
   #refuseExisting(finalDir: string): void {
-    if (restoring(finalDir, () => lstatSync(finalDir, { throwIfNoEntry: false })) === undefined) return
+    if (restoring(finalDir, () => this.#fs.lstatSync(finalDir, { throwIfNoEntry: false })) === undefined) return
     throw new NexusError('PRECONDITION', `${finalDir} exists: a session is hydrated only where there is none`, {
       op: OP,
       key: finalDir,
@@ -106,7 +108,7 @@ export class HydrateRun {
 
   #moveIntoPlace(stagingDir: string, finalDir: string): void {
     try {
-      renameSync(stagingDir, finalDir)
+      this.#fs.renameSync(stagingDir, finalDir)
     } catch (error) {
       const code = systemCode(error)
       if (code === 'ENOTEMPTY' || code === 'EEXIST' || code === 'ENOTDIR') this.#refuseExisting(finalDir)
@@ -193,9 +195,9 @@ export class HydrateRun {
   /** Empties the staged tree for another manifest; files that were verified can be taken over where it names the same. */
   #setAside(tree: StagedTree, manifest: Manifest, fetched: Fetched, scratchDir: string): Reusable {
     const oldDir = join(scratchDir, engineTempName())
-    mkdirSync(oldDir, { mode: 0o700 })
-    for (const name of readdirSync(tree.dir)) {
-      if (!isLocalName(name, true)) renameSync(join(tree.dir, name), join(oldDir, name))
+    this.#fs.mkdirSync(oldDir, { mode: 0o700 })
+    for (const name of this.#fs.readdirSync(tree.dir)) {
+      if (!isLocalName(name, true)) this.#fs.renameSync(join(tree.dir, name), join(oldDir, name))
     }
     tree.forget()
     const isVerified = (path: string, { size, sha256 }: ManifestEntry): boolean => {

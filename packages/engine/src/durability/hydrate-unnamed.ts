@@ -1,4 +1,3 @@
-import { chmodSync, lstatSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
@@ -17,8 +16,8 @@ export async function takeUnversioned(
   rawDir: string,
   options: FetchOptions,
 ): Promise<{ objects: number; bytes: number }> {
-  const { store, treeKey, signal } = options
-  await hydrateRaw(store, treeKey, rawDir, signal === undefined ? {} : { signal })
+  const { signal } = options
+  await hydrateRaw(options, rawDir, signal === undefined ? {} : { signal })
   let bytes = 0
   const paths = await filesIn(rawDir, options)
   for (const path of paths) bytes += take(path, rawDir, options)
@@ -81,9 +80,9 @@ async function filesIn(rawDir: string, { slices }: FetchOptions): Promise<string
 function take(path: string, rawDir: string, { tree }: FetchOptions): number {
   const localPath = tree.place(path)
   return restoring(path, () => {
-    renameSync(join(rawDir, path), localPath)
-    chmodSync(localPath, OWNER_ONLY_FILE)
-    return lstatSync(localPath).size
+    tree.fs.renameSync(join(rawDir, path), localPath)
+    tree.fs.chmodSync(localPath, OWNER_ONLY_FILE)
+    return tree.fs.lstatSync(localPath).size
   })
 }
 

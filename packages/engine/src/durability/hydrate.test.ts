@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import {
+import nodeFs, {
   chmodSync,
   existsSync,
   linkSync,
@@ -29,6 +29,7 @@ import {
   write,
   type Host,
 } from '../../test/durability-fixture.ts'
+import type { HydrateFs } from './hydrate-restore.ts'
 import { pathRecord, serializeManifest, type Manifest } from './manifest.ts'
 
 let lab: Lab
@@ -676,6 +677,43 @@ describe('failures of the local disk', () => {
     expect(await failure(lab.hydrate(b))).toMatchObject({ code: 'LOCAL_IO', key: long })
     expectNothing()
   })
+
+  it.each(['ENOSPC', 'EIO', 'EMFILE', 'EROFS', 'EDQUOT'])(
+    '%s at any file-system call fails as a whole',
+    async (code) => {
+      write(a, 'context/conversation.jsonl', 'turn 1\n')
+      write(a, 'files/run.sh', 'x', 0o755)
+      mkdirSync(join(a.dir, 'files/empty'), { mode: 0o700 })
+      link(a, 'files/link', 'run.sh')
+      await lab.snapshot(a)
+      lab.plant(`${TREE_KEY}/context/conversation.jsonl`, 'turn 1\nhalf of turn 2\n')
+      for (const open of [() => lab.store, () => storeOf(withoutGet())]) {
+        let calls = Infinity
+        for (let nth = 1; nth <= calls; nth++) {
+          let count = 0
+          const fs = new Proxy(nodeFs, {
+            get: (target, name: keyof HydrateFs) => {
+              const real: unknown = target[name]
+              if (typeof real !== 'function') return real
+              return (...args: unknown[]): unknown => {
+                if (++count === nth) throw Object.assign(new Error(`${code} in ${name}`), { code, syscall: name })
+                return Reflect.apply(real, target, args) as unknown
+              }
+            },
+          })
+          const host = lab.host({ empty: true })
+          const error = await failure(lab.hydrate(host, { fs, store: open() }))
+          if (count < nth) {
+            calls = count
+            continue
+          }
+          expect(error).toMatchObject({ code: 'LOCAL_IO', cause: { code } })
+          expectNothing(host)
+        }
+        expect(calls).toBeGreaterThan(10)
+      }
+    },
+  )
 
   it('to make the staging directory are LOCAL_IO', async () => {
     const file = join(b.root, 'file')

@@ -2,6 +2,7 @@ import type { ObjectStore } from '@nexus/objectstore'
 import type { Clock } from '../clock.ts'
 import type { Failpoint } from '../failpoint.ts'
 import type { Logger } from '../logger.ts'
+import type { HydrateFs } from './hydrate-restore.ts'
 import { HydrateRun } from './hydrate-run.ts'
 import type { Manifest } from './manifest.ts'
 
@@ -19,6 +20,7 @@ export interface HydrateOptions {
   failpoint?: Failpoint
   /** Downloads in flight, default 16. */
   concurrency?: number
+  fs?: HydrateFs
 }
 
 /** Files that don't hold what the manifest says, because an interrupted snapshot overwrote them in place. */

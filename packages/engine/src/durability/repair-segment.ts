@@ -1,4 +1,4 @@
-import { readdirSync, renameSync, rmSync } from 'node:fs'
+import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, systemCode } from '@nexus/errors'
 import { ACTIVE_SEGMENT, rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
@@ -52,7 +52,7 @@ export async function repairActiveSegment(
     }
     const trial = { differing: new Map<string, number>(), cut: [] }
     if (await matches(ACTIVE_SEGMENT_PATH, rebuiltPath, entry, trial, options)) {
-      restoring(ACTIVE_SEGMENT_PATH, () => renameSync(rebuiltPath, destPath))
+      restoring(ACTIVE_SEGMENT_PATH, () => tree.fs.renameSync(rebuiltPath, destPath))
       fetched.differing.delete(ACTIVE_SEGMENT_PATH)
       logger.info({ segment: name, last_seq: manifest.journal.last_seq }, 'rebuilt the active journal segment')
       return true
