@@ -7,7 +7,7 @@ import { ConfigError, type ConfigProblem } from './config-problem.ts'
 import type { EngineConfig } from './engine-config.ts'
 import { configFromObject, loadConfigFile, parseConfig, type ParseConfigOptions } from './load.ts'
 
-const host: ParseConfigOptions = { home: '/home/me', cwd: '/work', env: {} }
+const host: ParseConfigOptions = { home: '/home/me', cwd: '/srv', env: {} }
 const load = async (text: string | Uint8Array, options: ParseConfigOptions = {}): Promise<EngineConfig> =>
   (await parseConfig(text, { ...host, ...options })).config
 
@@ -88,7 +88,7 @@ engine: {shutdown: {drain_timeout: 1m30s}}
 `)
     expect(config.core.tickIntervalMs).toBe(250)
     expect(config.core.sessions).toMatchObject({ root: '/home/me/s', retentionMs: 0, retentionExplicit: true })
-    expect(config.core.storage.root).toBe('/work/data')
+    expect(config.core.storage.root).toBe('/srv/data')
     expect(config.core.objectStore).toMatchObject({
       bucket: '~/b',
       prefix: 'a/~/b',

@@ -75,14 +75,14 @@ describe('expandEnvironment', () => {
 })
 
 describe('absolutePath', () => {
-  const base = { home: '/home/me', cwd: '/work' }
+  const base = { home: '/home/me', cwd: '/srv' }
 
   it.each([
     ['~', '/home/me'],
     ['~/x/y', '/home/me/x/y'],
-    ['x', '/work/x'],
+    ['x', '/srv/x'],
     ['/x/../y', '/y'],
-    ['x/~/y', '/work/x/~/y'],
+    ['x/~/y', '/srv/x/~/y'],
   ])('%j is %j', (path, absolute) => {
     expect(absolutePath(path, base)).toBe(absolute)
   })
