@@ -1,7 +1,15 @@
 import { fileTimestamp, type Clock } from './clock.ts'
 import type { Failpoint } from './failpoints.ts'
 import { ACTIVE_SEGMENT, TEMP_PREFIX } from './format.ts'
-import { copyRange, copyRangeSync, removeQuietly, syncDirSync, syncFile, type JournalFs } from './journal-fs.ts'
+import {
+  copyRange,
+  copyRangeSync,
+  removeQuietly,
+  syncDir,
+  syncDirSync,
+  syncFile,
+  type JournalFs,
+} from './journal-fs.ts'
 import type { SealedFile } from './journal-files.ts'
 import type { Logger } from './logger.ts'
 import { describeReadable } from './segment-seq.ts'
@@ -24,7 +32,10 @@ export interface OpenedActive {
   lastSeq: number
 }
 
-/** Opens the active segment for append, mends what a crash left, and finds the highest seq. */
+/**
+ * Opens the active segment for append, mends what a crash left, and finds the highest seq. The
+ * caller has made the names in the directory durable: the sealed segment that holds dropped lines must not vanish.
+ */
 export async function openActive(
   dir: string,
   newest: SealedFile | undefined,
@@ -34,7 +45,7 @@ export async function openActive(
   const fd = fs.openSync(`${dir}/${ACTIVE_SEGMENT}`, 'a+', 0o600)
   try {
     // The file may be new, and its lines can't be durable before its name is.
-    if (fs.fstatSync(fd).size === 0) syncDirSync(fs, dir)
+    if (fs.fstatSync(fd).size === 0) await syncDir(fs, dir)
     const active = { fd, sizeBytes: mendTail(dir, fd, options), lastSeq: 0 }
     active.lastSeq = highestSeq(fs, fd, active.sizeBytes)
     return newest ? await joinSealed(dir, active, newest, options) : active
@@ -123,8 +134,6 @@ async function dropSealedPart(
     return active
   }
   failpoint('open:overlap-found')
-  // The crash may have come before the new name was durable, and the lines must not be in neither place.
-  syncDirSync(fs, dir)
   if (shared === active.sizeBytes) {
     fs.ftruncateSync(active.fd, 0)
     return { ...active, sizeBytes: 0 }

@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path'
-import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
+import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
 import { systemClock, type Clock } from './clock.ts'
 import { DurableLog } from './durable-log.ts'
 import { noFailpoint } from './failpoints.ts'
@@ -7,7 +7,7 @@ import { finishRewind } from './finish-rewind.ts'
 import { ACTIVE_SEGMENT, SCHEMA_VERSION, TEMP_PREFIX } from './format.ts'
 import { readHeader, writeHeader } from './header.ts'
 import { highestSegmentNumber, listNames, sealedFiles } from './journal-files.ts'
-import { nodeFs, syncDirSync, type JournalFs } from './journal-fs.ts'
+import { nodeFs, syncDir, type JournalFs } from './journal-fs.ts'
 import { silentLogger } from './logger.ts'
 import { openActive } from './open-active.ts'
 import { Projections, type ProjectionHandler } from './projections.ts'
@@ -85,7 +85,7 @@ export class JournalWriter {
     const { fs = nodeFs, clock = systemClock, logger = silentLogger, failpoint = noFailpoint } = options
     const full = { ...options, fs, clock, logger, failpoint }
     try {
-      makeDir(fs, dir)
+      await makeDir(fs, dir)
       await finishRewind(dir, fs, failpoint)
       const names = removeLeftovers(fs, dir)
       if (!readHeader(dir, fs)) {
@@ -94,6 +94,7 @@ export class JournalWriter {
       }
       const sealed = sealedFiles(dir, names)
       const highestSegment = Math.max(highestSegmentNumber(dir, fs), options.committedSegment ?? 0)
+      await syncNames(fs, dir)
       const active = await openActive(dir, sealed.at(-1), full)
       const lastSeq = Math.max(active.lastSeq, (options.initialSeq ?? 1) - 1)
       return new JournalWriter(dir, full, options.onError ?? (() => undefined), { ...active, lastSeq, highestSegment })
@@ -295,12 +296,26 @@ function newHeader(options: JournalWriterOptions, clock: Clock): Parameters<type
   }
 }
 
-/** Creates the directory and its parents, durably: an event can't outlive the directory it is in. */
-function makeDir(fs: JournalFs, dir: string): void {
+/** Creates the directory and those above it that are missing, durably. */
+async function makeDir(fs: JournalFs, dir: string): Promise<void> {
   const created = fs.mkdirSync(dir, { recursive: true, mode: 0o700 })
   if (created === undefined) return
   const first = resolve(created)
-  for (let path = resolve(dir); path.length >= first.length; path = dirname(path)) syncDirSync(fs, dirname(path))
+  for (let path = resolve(dir); path.length >= first.length; path = dirname(path)) await syncDir(fs, dirname(path))
+}
+
+/**
+ * An event can't be durable before the names of its file and directory are. Also when they were there: a process that
+ * died right after it made them may not have come to this.
+ */
+async function syncNames(fs: JournalFs, dir: string): Promise<void> {
+  await syncDir(fs, dir)
+  try {
+    await syncDir(fs, dirname(resolve(dir)))
+  } catch (error) {
+    // A parent that may not be opened is not ours, and was there before us.
+    if (!['EACCES', 'EPERM'].includes(systemCode(error) ?? '')) throw error
+  }
 }
 
 /** Removes unfinished files of an earlier writer; returns the names that stay. */

@@ -5,9 +5,11 @@ import { systemError } from './faulty-fs.ts'
 type Change = { at: number; bytes: Buffer } | { size: number }
 type DirChange = { name: string; inode: Inode | undefined }
 
+let inodes = 0
+
 /** A file or directory. What the disk holds, and what only the kernel knows, are kept apart. */
 class Inode {
-  readonly number: number
+  readonly number: number = ++inodes
   readonly isDir: boolean
   /** As the kernel sees it. */
   data: Buffer = Buffer.alloc(0)
@@ -19,8 +21,7 @@ class Inode {
   pending: Change[] = []
   pendingEntries: DirChange[] = []
 
-  constructor(number: number, isDir: boolean) {
-    this.number = number
+  constructor(isDir: boolean) {
     this.isDir = isDir
   }
 }
@@ -55,7 +56,6 @@ export class SimulatedDisk {
   /** Called before each change or sync, with its number from 1. */
   beforeStep: (step: number) => void = () => undefined
   #steps = 0
-  #inodes = 0
   #fds = 100
   readonly #root: Inode
   readonly #open = new Map<number, Descriptor & { path: string }>()
@@ -74,8 +74,13 @@ export class SimulatedDisk {
     return new SimulatedDisk(survivor(this.#root, loss, new Map()))
   }
 
+  /** The disk and the kernel as the next process finds them when this one dies. */
+  afterKill(): SimulatedDisk {
+    return new SimulatedDisk(copyOf(this.#root, new Map()))
+  }
+
   #inode(isDir: boolean): Inode {
-    return new Inode(++this.#inodes, isDir)
+    return new Inode(isDir)
   }
 
   #step(): void {
@@ -139,25 +144,24 @@ export class SimulatedDisk {
     return length
   }
 
-  #sync(fd: number): void {
+  /** Brings the oldest `changes` of a file to the disk. What was written after the sync began is not covered by it. */
+  #sync(fd: number, changes = this.#descriptor(fd).inode.pending.length): void {
     this.#step()
     const { inode, path } = this.#descriptor(fd)
-    const failed = this.failSync(path)
-    if (!failed) {
-      for (const change of inode.pending) applyDurable(inode, change)
-      for (const { name, inode: entry } of inode.pendingEntries) setEntry(inode.durableEntries, name, entry)
-      inode.pendingEntries = []
-    }
-    inode.pending = []
-    if (failed) throw systemError('EIO')
+    const covered = inode.pending.splice(0, changes)
+    if (this.failSync(path)) throw systemError('EIO')
+    for (const change of covered) applyDurable(inode, change)
+    for (const { name, inode: entry } of inode.pendingEntries) setEntry(inode.durableEntries, name, entry)
+    inode.pendingEntries = []
   }
 
   #functions(): Record<keyof JournalFs, (...args: never[]) => unknown> {
     const later = (fd: number, callback: (error: Error | null) => void): void => {
+      const changes = this.#descriptor(fd).inode.pending.length
       setImmediate(() => {
         let failure: Error | null = null
         try {
-          this.#sync(fd)
+          this.#sync(fd, changes)
         } catch (error) {
           failure = error as Error
         }
@@ -243,10 +247,29 @@ function applyDurable(inode: Inode, change: Change): void {
   inode.durableData = changed(inode.durableData, change)
 }
 
+function copyOf(inode: Inode, known: Map<Inode, Inode>): Inode {
+  const existing = known.get(inode)
+  if (existing) return existing
+  const copy = new Inode(inode.isDir)
+  known.set(inode, copy)
+  const copyEntries = (entries: Map<string, Inode>): Map<string, Inode> =>
+    new Map([...entries].map(([name, entry]) => [name, copyOf(entry, known)]))
+  copy.data = inode.data
+  copy.durableData = inode.durableData
+  copy.pending = [...inode.pending]
+  copy.entries = copyEntries(inode.entries)
+  copy.durableEntries = copyEntries(inode.durableEntries)
+  copy.pendingEntries = inode.pendingEntries.map(({ name, inode: entry }) => ({
+    name,
+    inode: entry && copyOf(entry, known),
+  }))
+  return copy
+}
+
 function survivor(inode: Inode, loss: PowerLoss, known: Map<Inode, Inode>): Inode {
   const existing = known.get(inode)
   if (existing) return existing
-  const result = new Inode(inode.number, inode.isDir)
+  const result = new Inode(inode.isDir)
   known.set(inode, result)
   result.data = result.durableData = survivingData(inode, loss)
   const entries = new Map(inode.durableEntries)
