@@ -23,7 +23,7 @@ export const busJournalBench: Bench = {
   id: 'P2',
   title: 'bus and journal, 300 B events, no fsync',
   async run({ quick, scratch }) {
-    const count = quick ? 30_000 : 150_000
+    const count = quick ? 15_000 : 60_000
     const engine = await bootEngine({ root: scratch.dir('p2'), journal: { fsync: 'none' } })
     const stop = engine.bus.subscribe(PLAIN, () => undefined)
     const stalls: Record<string, number[]> = { [PLAIN]: [], [AHEAD]: [] }

@@ -19,7 +19,7 @@ export const everyEventBench: Bench = {
   id: 'P3',
   title: 'journal, a sync for every event',
   async run({ quick, scratch }) {
-    const count = quick ? 4_000 : 20_000
+    const count = quick ? 1_000 : 3_000
     const options = { fsync: 'every-event' as const, rotateBytes: ROTATE_BYTES, sessionId: 'bench' }
     const writer = await JournalWriter.open(scratch.dir('p3'), options)
     const engine = await bootEngine({ root: scratch.dir('p3-engine'), journal: { fsync: 'every-event' } })
@@ -29,7 +29,7 @@ export const everyEventBench: Bench = {
         bus: () => ratePerSecond(count, () => byEmitters(count, (n) => engine.bus.emit(TYPE, payloadOf(n)))),
         raw: () => groupedSyncs(scratch, count),
       },
-      { rounds: quick ? 3 : 7 },
+      { rounds: quick ? 3 : 9 },
     )
     await writer.close()
     await engine.stop()

@@ -6,7 +6,7 @@ import type { Bench, BenchContext } from '../bench.ts'
 import { fillDatabase } from '../database.ts'
 import { alternate, compare, elapsedMs, median } from '../measure.ts'
 import { against, ratioAtMost, stallAtMost, type Goal, type Row } from '../row.ts'
-import { withStall } from '../stall.ts'
+import { withStall, type Stalled } from '../stall.ts'
 
 const PLUGIN = 'bench.db'
 const MIB = 1024 * 1024
@@ -42,30 +42,30 @@ async function measure({ what, bytes, copies, goals }: Size, { scratch, quick }:
   const { db, path } = manager.open('session', PLUGIN)
   fillDatabase(db, bytes)
   const raw = new Database(path)
-  // Ours is synced by whoever stores it, so the other isn't made to sync either.
-  raw.pragma('synchronous = OFF')
   const touch = db.prepare('UPDATE items SET body = ? WHERE id = 1')
   const stalls: number[] = []
   let changes = 0
   // What was copied is removed at once, which for a single file costs nothing that the next copy would feel.
-  const averageMs = async (copy: (dir: string) => unknown): Promise<number> => {
-    let totalMs = 0
+  const averageMs = async (copy: (dir: string) => unknown): Promise<Stalled<number>> => {
+    const total = { value: 0, stallMs: 0 }
     for (let n = 0; n < copies; n++) {
       const dir = scratch.dir('p4-copy')
       touch.run(`change ${++changes}`)
-      totalMs += await elapsedMs(() => copy(dir))
+      const { value, stallMs } = await withStall(() => elapsedMs(() => copy(dir)))
+      total.value += value / copies
+      total.stallMs = Math.max(total.stallMs, stallMs)
       rmSync(dir, { recursive: true })
     }
-    return totalMs / copies
+    return total
   }
   const samples = await alternate(
     {
       ours: async () => {
-        const { value, stallMs } = await withStall(() => averageMs((dir) => snapshot(manager, dir)))
+        const { value, stallMs } = await averageMs((dir) => snapshot(manager, dir))
         stalls.push(stallMs)
         return value
       },
-      raw: () => averageMs((dir) => raw.prepare('VACUUM INTO ?').run(join(dir, 'copy.db'))),
+      raw: async () => (await averageMs((dir) => raw.prepare('VACUUM INTO ?').run(join(dir, 'copy.db')))).value,
     },
     { rounds: quick ? 3 : 9 },
   )

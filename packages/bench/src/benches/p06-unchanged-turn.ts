@@ -7,7 +7,7 @@ import { fsStore } from '../fs-store.ts'
 import { alternate, compare, elapsedMs, median } from '../measure.ts'
 import { walkFiles } from '../raw-tree.ts'
 import { against } from '../row.ts'
-import { LARGE } from '../session-shape.ts'
+import { LARGE, SMALL } from '../session-shape.ts'
 import { withStall } from '../stall.ts'
 
 const CONCURRENCY = 16
@@ -18,8 +18,9 @@ export const unchangedTurnBench: Bench = {
   id: 'P6',
   title: 'turn with nothing changed, fs',
   async run({ scratch, quick }) {
+    const shape = quick ? SMALL : LARGE
     const session = await BenchSession.open({ root: scratch.dir('p6'), core: fsStore(scratch.dir('p6-bucket')) })
-    await session.grow(LARGE)
+    await session.grow(shape)
     const stalls: number[] = []
     const samples = await alternate(
       {
@@ -31,14 +32,14 @@ export const unchangedTurnBench: Bench = {
         },
         copy: () => elapsedMs(() => copyDurably(session.engine.session.dir, scratch.dir('p6-copy'))),
       },
-      { rounds: quick ? 1 : 5, warmups: quick ? 0 : 1 },
+      { rounds: 3 },
     )
     await session.engine.abandon()
     await session.engine.stop()
     return [
       {
         id: 'P6',
-        what: `turn with only the journal changed, ${LARGE.what}, fs`,
+        what: `turn with only the journal changed, ${shape.what}, fs`,
         unit: 'ms',
         ...against('durable copy', compare(samples.ours, samples.copy)),
         stallMs: median(stalls),

@@ -7,7 +7,7 @@ import { alternate, compare, elapsedMs, median } from '../measure.ts'
 import { copyTree } from '../raw-tree.ts'
 import { against, ratioAtMost } from '../row.ts'
 import type { Scratch } from '../scratch.ts'
-import { LARGE } from '../session-shape.ts'
+import { LARGE, SMALL } from '../session-shape.ts'
 import { withStall } from '../stall.ts'
 
 /** Resuming a session on a host that has never seen it: the boot with all that belongs to it, every digest checked. */
@@ -15,9 +15,10 @@ export const hydrationBench: Bench = {
   id: 'P7',
   title: 'hydration, fs',
   async run({ scratch, quick }) {
+    const shape = quick ? SMALL : LARGE
     const bucket = scratch.dir('p7-bucket')
     const session = await BenchSession.open({ root: scratch.dir('p7-origin'), core: fsStore(bucket) })
-    await session.grow(LARGE)
+    await session.grow(shape)
     const { sessionId } = session.engine
     await session.engine.stop()
     const stalls: number[] = []
@@ -26,12 +27,12 @@ export const hydrationBench: Bench = {
         ours: () => resumeMs(sessionId, bucket, scratch, stalls),
         copy: () => elapsedMs(() => copyTree(join(bucket, 'sessions', sessionId), scratch.dir('p7-copy'))),
       },
-      { rounds: quick ? 1 : 7 },
+      { rounds: quick ? 3 : 7 },
     )
     return [
       {
         id: 'P7',
-        what: `boot that hydrates ${LARGE.what}, verified`,
+        what: `boot that hydrates ${shape.what}, verified`,
         unit: 'ms',
         ...against('read + sha256 + write', compare(samples.ours, samples.copy)),
         stallMs: median(stalls),

@@ -31,7 +31,7 @@ export const blobPutBench: Bench = {
 }
 
 async function durable(concurrency: number, { scratch, quick }: BenchContext): Promise<Row> {
-  const count = (quick ? 100 : 400) / (concurrency === 1 ? 2 : 1)
+  const count = (quick ? 64 : 256) / (concurrency === 1 ? 4 : 1)
   const stalls: number[] = []
   const samples = await alternate(
     {
@@ -54,7 +54,7 @@ async function durable(concurrency: number, { scratch, quick }: BenchContext): P
 }
 
 async function undurable(concurrency: number, atLeast: number, { scratch, quick }: BenchContext): Promise<Row> {
-  const count = quick ? 100 : 400
+  const count = quick ? 50 : 200
   const stalls: number[] = []
   const samples = await alternate(
     {

@@ -16,7 +16,7 @@ export const localTurnBench: Bench = {
   id: 'P13',
   title: '100 KiB of state per turn, locally',
   async run({ scratch, quick }) {
-    const turns = quick ? 50 : 300
+    const turns = quick ? 20 : 60
     const state = { messages: Array.from({ length: 100 }, () => randomBytes(STATE_BYTES / 200).toString('hex')) }
     const engine = await bootEngine({ root: scratch.dir('p13') })
     const relaxed = await bootEngine({ root: scratch.dir('p13-none'), journal: { fsync: 'none' } })
@@ -27,7 +27,7 @@ export const localTurnBench: Bench = {
         unsynced: () => ratePerSecond(turns, () => runTurns(relaxed, state, turns)),
         langgraph: () => ratePerSecond(turns, () => saveCheckpoints(saver, state, turns)),
       },
-      { rounds: quick ? 3 : 7 },
+      { rounds: quick ? 3 : 9 },
     )
     await engine.stop()
     await relaxed.stop()
