@@ -16,7 +16,8 @@ export const turnSnapshotBench: Bench = {
   title: 'turn snapshot to memory-test',
   async run(context) {
     const rows: Row[] = []
-    for (const shape of [TINY, SMALL, LARGE, WITH_BLOBS]) rows.push(await measure(shape, context))
+    const shapes = context.quick ? [TINY, SMALL] : [TINY, SMALL, LARGE, WITH_BLOBS]
+    for (const shape of shapes) rows.push(await measure(shape, context))
     return rows
   },
 }
