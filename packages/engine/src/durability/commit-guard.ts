@@ -3,6 +3,7 @@ import { NexusError } from '@nexus/errors'
 import type { Logger } from '../logger.ts'
 import type { EventOutbox } from './event-outbox.ts'
 import type { MachineRecordFile } from './machine-record.ts'
+import type { CommitHead } from './manifest-store.ts'
 import type { Manifest } from './manifest.ts'
 import { judgeLocalTree } from './resolve-tree.ts'
 import type { StaleLocalPolicy, TreeVerdict } from './tree-verdict.ts'
@@ -70,7 +71,19 @@ export class CommitGuard {
       if (held.nonce !== record.current.committed?.nonce) record.committed(held, held.journal.last_seq)
       return
     }
-    this.#lose(held)
+    this.#lose({ generation: held.generation, nonce: held.nonce, instanceId: held.instance_id })
+  }
+
+  /**
+   * The same look between two snapshots, when only who committed last is known. Nothing is decided while the question of
+   * boot is open.
+   *
+   * @throws `FENCED` when another host committed
+   */
+  checkHead(head: CommitHead | undefined): void {
+    if (this.#lost !== undefined) throw this.#lost
+    if (this.#undecided || head === undefined || this.#options.record.isOurs(head)) return
+    this.#lose(head)
   }
 
   async #decideAgain(held: Manifest | undefined): Promise<void> {
@@ -115,7 +128,7 @@ export class CommitGuard {
     })
   }
 
-  #lose(held: Manifest): void {
+  #lose(held: CommitHead): void {
     const { record, onLost, outbox, logger, sessionId } = this.#options
     const ours = record.current.committed?.generation ?? 0
     logger.error(
@@ -123,7 +136,7 @@ export class CommitGuard {
         session_id: sessionId,
         our_generation: ours,
         their_generation: held.generation,
-        their_instance_id: held.instance_id,
+        their_instance_id: held.instanceId,
       },
       onLost === 'overwrite'
         ? 'another host committed this session; on_lost is overwrite, so its commit is hidden by the next one'
@@ -133,12 +146,12 @@ export class CommitGuard {
       session_id: sessionId,
       our_generation: ours,
       their_generation: held.generation,
-      their_instance_id: held.instance_id,
+      their_instance_id: held.instanceId,
     })
     if (onLost === 'overwrite') return record.committed(held, record.current.lastSeq)
     this.#lost = new NexusError(
       'FENCED',
-      `session ${sessionId} was committed by instance ${held.instance_id || 'unknown'} (generation ${held.generation}) while this ` +
+      `session ${sessionId} was committed by instance ${held.instanceId || 'unknown'} (generation ${held.generation}) while this ` +
         'run held it; nothing more is written to the store. Stop this run: its tree is kept, and the next boot sets it aside',
       { op: 'durability.snapshot', key: sessionId },
     )

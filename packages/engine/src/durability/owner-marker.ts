@@ -1,4 +1,5 @@
 import { NexusError } from '@nexus/errors'
+import type { EventMap } from '../bus/event-map.ts'
 
 /** Who writes a session, as it stands in the store. */
 export interface OwnerMarker {
@@ -102,6 +103,25 @@ export function judgeOwner(
 function isGone(marker: OwnerMarker, us: OwnerIdentity, isRunning: (pid: number) => boolean): boolean {
   if (marker.pid === us.pid) return Date.parse(marker.heartbeatAt) < us.processStartedAtMs
   return !isRunning(marker.pid)
+}
+
+/** Payload of `session.owner.conflict`. */
+export function ownerConflictPayload(
+  holder: OwnerMarker,
+  us: Omit<OwnerIdentity, 'processStartedAtMs'>,
+  { sessionId, nowMs }: { sessionId: string; nowMs: number },
+): EventMap['session.owner.conflict'] {
+  return {
+    session_id: sessionId,
+    holder_host: holder.host,
+    holder_pid: holder.pid,
+    holder_instance_id: holder.instanceId,
+    holder_heartbeat_at: holder.heartbeatAt,
+    heartbeat_age_seconds: heartbeatAgeMs(holder, nowMs) / 1000,
+    local_host: us.host,
+    local_pid: us.pid,
+    local_instance_id: us.instanceId,
+  }
 }
 
 function parseJson(bytes: Uint8Array): unknown {

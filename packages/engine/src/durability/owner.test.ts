@@ -14,7 +14,12 @@ import { SessionOwner } from './owner.ts'
 
 const KEY = 'sessions/s1.owner/owner.json'
 
-function newOwner(test: TestStore, { instanceId = 'ours', host = 'a', pid = 100, running = [] as number[] } = {}) {
+async function noConfirm(): Promise<void> {}
+
+function newOwner(
+  test: TestStore,
+  { instanceId = 'ours', host = 'a', pid = 100, running = [] as number[], confirm = noConfirm } = {},
+) {
   const logger = keepingLogger()
   const conflicts: OwnerMarker[] = []
   const owner = new SessionOwner({
@@ -26,6 +31,7 @@ function newOwner(test: TestStore, { instanceId = 'ours', host = 'a', pid = 100,
     logger,
     heartbeatMs: 30_000,
     staleMs: 300_000,
+    confirm: () => confirm(),
     onConflict: (holder) => void conflicts.push(holder),
     isRunning: (each) => running.includes(each),
   })
@@ -149,6 +155,20 @@ describe('the owner marker of a run', () => {
     await owner.stop()
     await owner.release()
     expect(held(test)?.['instance_id']).toBe('theirs')
+  })
+
+  it('is not renewed when somebody else has committed, or it can not be known', async () => {
+    const test = newStore()
+    let asked = 0
+    const { owner } = newOwner(test, { confirm: () => Promise.reject(new Error(`no ${++asked}`)) })
+    await owner.claim()
+    expect(asked).toBe(0)
+    owner.start()
+    await beat(test, () => asked === 1)
+    await until(() => test.clock.pendingTimers === 1, 'the next heartbeat')
+    await beat(test, () => asked === 2)
+    expect(test.backend.faults.calls.filter(({ op }) => op === 'put')).toHaveLength(1)
+    await owner.stop()
   })
 
   it('is removed at the end while it is ours', async () => {

@@ -25,6 +25,8 @@ export interface SessionOwnerOptions {
   logger: Logger
   heartbeatMs: number
   staleMs: number
+  /** Makes sure that nobody else has committed before a heartbeat claims the session anew; rejects when it can't be had. */
+  confirm: (signal: AbortSignal) => Promise<void>
   /** Called once a run, when another instance looks alive. */
   onConflict: (holder: OwnerMarker) => void
   /** Whether a process with this pid exists on this host. */
@@ -130,6 +132,7 @@ export class SessionOwner {
         )
       }
       const yields = this.#verdict === 'conflict' && how === 'heartbeat' && this.#claimedAt !== undefined
+      if (how === 'heartbeat') await this.#options.confirm(signal)
       if (!yields) await this.#write(signal)
     } catch (error) {
       if (signal.aborted) return

@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { BlobStore } from '@nexus/blobs'
 import { describe, expect, it } from 'vitest'
-import { elapse, plant, storedText } from '../../test/durability/memory-store.ts'
+import { elapse, plant, storedText, until } from '../../test/durability/memory-store.ts'
 import { TestHost, type HostOptions } from '../../test/durability/test-host.ts'
 import { machineRecordPath, readMachineRecord } from './machine-record.ts'
 import { StaleLocalTreeError } from './tree-verdict.ts'
@@ -428,6 +429,35 @@ describe('another host that commits in mid-run', () => {
     await a.turn('t5')
     expect(a.seen('session.owner.lost')).toHaveLength(2)
     await a.stop()
+  })
+
+  it('is noticed by the heartbeat of a session where nothing happens, before it claims the session anew', async () => {
+    const a = await TestHost.boot({ policy: 'strict' })
+    await a.turn('t1')
+    await takenOver(a)
+    const marker = 'sessions/s1.owner/owner.json'
+    expect(a.backend.objects.has(marker)).toBe(false)
+    await a.clock.advance(30_000)
+    await until(() => a.seen('session.owner.lost').length === 1, 'the loss')
+    expect(a.backend.objects.has(marker)).toBe(false)
+    expect(await a.input()).toMatchObject({ vetoed: true })
+    expect(a.seen('session.storage.degraded')).toMatchObject([{ turns_blocked: true }])
+    expect(a.clock.pendingTimers).toBe(0)
+    await a.kill()
+  })
+
+  it('is noticed before a process that was frozen uploads a blob', async () => {
+    const a = await TestHost.boot()
+    await a.turn('t1')
+    await takenOver(a)
+    const blobs = BlobStore.open(join(a.dir, 'blobs'), a.durability.blobHooks)
+    const skipping = a.clock as unknown as { now: () => number }
+    const now = a.clock.now()
+    skipping.now = () => now + 3_600_000
+    const { sha256 } = await blobs.put(Buffer.from('a picture'))
+    await until(() => a.durability.status().lost, 'the loss')
+    expect([...a.backend.objects.keys()].filter((key) => key.includes(sha256))).toEqual([])
+    await a.kill()
   })
 
   it('is noticed by a process that was frozen while the other host came and went', async () => {

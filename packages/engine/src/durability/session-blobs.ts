@@ -10,6 +10,8 @@ import { BlobWriteThrough, type PushOutcome } from './write-through.ts'
 
 /** What {@link SessionBlobs} tells its owner; none of these throws. */
 export interface BlobTroubles {
+  /** Makes sure that a process which stood still still owns the session; rejects when not. */
+  confirm(signal: AbortSignal): Promise<void>
   /** The store must not be bothered now. */
   holdsBack(): boolean
   /** Nothing may be written any more. */
@@ -77,11 +79,12 @@ export class SessionBlobs {
     // Deleted by its owner: nothing refers to it any more.
     if (!existsSync(push.localPath)) return 'gone'
     try {
+      await troubles.confirm(signal)
       await store.put(push.key, push.localPath, { signal })
       troubles.succeeded()
       return 'stored'
     } catch (error) {
-      if (signal.aborted) return 'failed'
+      if (signal.aborted || troubles.isOver()) return 'failed'
       if (!existsSync(push.localPath)) return 'gone'
       logger.warn({ err: error, key: push.key }, 'a blob could not be stored ahead of its turn')
       troubles.pushFailed(error as Error)

@@ -1,9 +1,10 @@
 import type { JournalWriter } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { StorageManager } from '@nexus/storage'
-import type { Clock } from '../clock.ts'
-import type { Failpoint } from '../failpoint.ts'
-import type { Logger } from '../logger.ts'
+import { systemClock, type Clock } from '../clock.ts'
+import { noFailpoint, type Failpoint } from '../failpoint.ts'
+import { silentLogger, type Logger } from '../logger.ts'
+import { systemProcesses } from '../session/process-identity.ts'
 import type { OnLostPolicy } from './commit-guard.ts'
 import type { DurabilityTimings } from './durability-timings.ts'
 import type { DurabilityBus } from './event-outbox.ts'
@@ -38,6 +39,26 @@ export interface SessionDurabilityOptions {
   logger?: Logger
   failpoint?: Failpoint
   timings?: Partial<DurabilityTimings>
+}
+
+/** {@link SessionDurabilityOptions} with what production takes by default. */
+export type SettledOptions = SessionDurabilityOptions & {
+  bootId: string
+  clock: Clock
+  random: () => number
+  logger: Logger
+  failpoint: Failpoint
+}
+
+export function settledOptions(options: SessionDurabilityOptions): SettledOptions {
+  return {
+    ...options,
+    bootId: options.bootId ?? systemProcesses.self().bootId,
+    clock: options.clock ?? systemClock,
+    random: options.random ?? Math.random,
+    logger: options.logger ?? silentLogger,
+    failpoint: options.failpoint ?? noFailpoint,
+  }
 }
 
 /** The running parts of a session. */

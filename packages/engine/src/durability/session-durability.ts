@@ -1,10 +1,6 @@
 import { realpathSync } from 'node:fs'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { systemClock, type Clock } from '../clock.ts'
-import { noFailpoint, type Failpoint } from '../failpoint.ts'
-import { silentLogger, type Logger } from '../logger.ts'
-import { systemProcesses } from '../session/process-identity.ts'
 import { CommitGuard } from './commit-guard.ts'
 import { CommittedGeneration } from './committed-generation.ts'
 import { durabilityStatus, type DurabilityStatus } from './durability-status.ts'
@@ -14,12 +10,19 @@ import { TurnGate } from './gate.ts'
 import { sessionKeys } from './keys.ts'
 import { MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from './manifest.ts'
-import { heartbeatAgeMs, type OwnerMarker } from './owner-marker.ts'
+import { ownerConflictPayload, type OwnerMarker } from './owner-marker.ts'
 import { SessionOwner } from './owner.ts'
 import { RecoveryWorker, type RecoveryActions } from './recovery.ts'
+import { OwnershipWatch } from './ownership-watch.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './resolve-tree.ts'
 import { SessionBlobs } from './session-blobs.ts'
-import type { AttachedSession, FinishOptions, SessionDurabilityOptions } from './session-durability-options.ts'
+import {
+  settledOptions,
+  type AttachedSession,
+  type FinishOptions,
+  type SessionDurabilityOptions,
+  type SettledOptions,
+} from './session-durability-options.ts'
 import { SessionEnding } from './session-ending.ts'
 import { SessionSnapshots, type SessionParts, type SnapshotOutcome, type SnapshotRequest } from './session-snapshots.ts'
 import { SharedRoots } from './shared-roots.ts'
@@ -33,8 +36,6 @@ export function openSessionDurability(options: SessionDurabilityOptions): Sessio
   return new SessionDurability(options)
 }
 
-type Settled = SessionDurabilityOptions & { bootId: string; clock: Clock; logger: Logger; failpoint: Failpoint }
-
 /**
  * Keeps one session of one run in the object store.
  *
@@ -46,7 +47,7 @@ type Settled = SessionDurabilityOptions & { bootId: string; clock: Clock; logger
  */
 export class SessionDurability {
   readonly shared: SharedRoots
-  readonly #options: Settled
+  readonly #options: SettledOptions
   readonly #timings: DurabilityTimings
   readonly #outbox: EventOutbox
   readonly #gate = new TurnGate()
@@ -54,6 +55,7 @@ export class SessionDurability {
   readonly #committed: CommittedGeneration
   readonly #guard: CommitGuard
   readonly #owner: SessionOwner
+  readonly #watch: OwnershipWatch
   readonly #recovery: RecoveryWorker
   readonly #ledger: StoreLedger
   readonly #tracker: TurnTracker
@@ -68,9 +70,9 @@ export class SessionDurability {
   #notedSegment = 0
 
   constructor(given: SessionDurabilityOptions) {
-    const options = settled(given)
-    const { sessionId, sessionsRoot, storageRoot, storeId, agentId, instanceId, random = Math.random } = options
-    const { store, clock, logger, failpoint } = options
+    const options = settledOptions(given)
+    const { sessionId, sessionsRoot, storageRoot, storeId, agentId, instanceId } = options
+    const { store, clock, random, logger, failpoint } = options
     const timings = { ...defaultTimings, ...options.timings }
     const common = { store, sessionId, sessionsRoot, clock, logger, failpoint }
     const sessionDir = join(sessionsRoot, sessionId)
@@ -120,9 +122,16 @@ export class SessionDurability {
         instanceId,
         processStartedAtMs: Date.now() - process.uptime() * 1000,
       },
+      confirm: (signal) => this.#watch.confirm(signal),
       heartbeatMs: timings.heartbeatMs,
       staleMs: timings.ownerStaleMs,
       onConflict: (holder) => this.#conflict(holder),
+    })
+    this.#watch = new OwnershipWatch({
+      ...common,
+      guard,
+      maxAgeMs: 2 * timings.heartbeatMs,
+      onLoss: (error) => void this.#ledger.ownershipLost(error),
     })
     this.#blobs = this.#openBlobs(sessionDir)
     this.#tracker = new TurnTracker({
@@ -313,6 +322,7 @@ export class SessionDurability {
       queueLimit: this.#timings.writeThroughLimit,
       quietMs: this.#timings.quietMs,
       troubles: {
+        confirm: (signal) => this.#watch.confirmIfOld(signal),
         holdsBack: () => this.#ledger.outage.state !== undefined || this.#guard.undecided,
         isOver: () => this.#ending.begun || this.#guard.lost !== undefined,
         pushFailed: (error) => this.#ledger.pushFailed(error),
@@ -357,6 +367,7 @@ export class SessionDurability {
 
   async #checkCommit(held: Manifest | undefined): Promise<void> {
     await this.#guard.check(held)
+    this.#watch.noteConfirmed()
     const segment = this.#committed.highestSealedSegment ?? 0
     if (segment <= this.#notedSegment) return
     this.#parts.journal?.noteCommittedSegment(segment)
@@ -371,18 +382,9 @@ export class SessionDurability {
   }
 
   #conflict(holder: OwnerMarker): void {
-    const { sessionId, clock, host, pid, instanceId } = this.#options
-    this.#outbox.post('session.owner.conflict', {
-      session_id: sessionId,
-      holder_host: holder.host,
-      holder_pid: holder.pid,
-      holder_instance_id: holder.instanceId,
-      holder_heartbeat_at: holder.heartbeatAt,
-      heartbeat_age_seconds: heartbeatAgeMs(holder, clock.now()) / 1000,
-      local_host: host,
-      local_pid: pid,
-      local_instance_id: instanceId,
-    })
+    const { sessionId, clock } = this.#options
+    const payload = ownerConflictPayload(holder, this.#options, { sessionId, nowMs: clock.now() })
+    this.#outbox.post('session.owner.conflict', payload)
     void this.#outbox.flush()
   }
 
@@ -390,15 +392,5 @@ export class SessionDurability {
     const { sessionId } = this.#options
     const message = `session ${sessionId} has ended; nothing more is stored`
     return new NexusError('CLOSED', message, { op: 'durability.snapshot', key: sessionId })
-  }
-}
-
-function settled(options: SessionDurabilityOptions): Settled {
-  return {
-    ...options,
-    bootId: options.bootId ?? systemProcesses.self().bootId,
-    clock: options.clock ?? systemClock,
-    logger: options.logger ?? silentLogger,
-    failpoint: options.failpoint ?? noFailpoint,
   }
 }

@@ -77,6 +77,12 @@ export class StoreLedger {
     this.outage.failed(error, { endangersTurns: true })
   }
 
+  /** Another host has committed, and that was found between two snapshots. */
+  async ownershipLost(error: Error): Promise<void> {
+    this.outage.failed(error, { endangersTurns: true })
+    await this.#options.outbox.flush()
+  }
+
   /** The store could not be asked at boot for the session's tree. */
   treeUnreachable(error: Error): void {
     this.#options.recovery.oweSnapshot()

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { mergeConfig, type Plugin } from 'vitest/config'
+import { mergeConfig, type Plugin, type ViteUserConfig } from 'vitest/config'
 import base from '../../../../../vitest.config.ts'
 import { MUTANTS } from './mutants.ts'
 
@@ -19,4 +19,6 @@ const mistake: Plugin = {
   },
 }
 
-export default mergeConfig(base, { plugins: [mistake], test: { bail: 1, testTimeout: 120_000 } })
+const config: ViteUserConfig = mergeConfig(base, { plugins: [mistake], test: { bail: 1, testTimeout: 120_000 } })
+
+export default config
