@@ -120,6 +120,40 @@ describe('a write that fails', () => {
     expect(clock.pending).toBe(0)
   })
 
+  it('makes a group of emitters wait no longer than its deadline', async () => {
+    const disk = new Disk()
+    const clock = new ManualClock()
+    const writer = await openWriter(tempDir(), { fs: disk.fs, clock, fsync: 'every-event' })
+    disk.fault = (call) => (isAppend(call) ? systemError('EIO') : undefined)
+    writer.append(event('a'))
+    const committed = rejection(writer.committed())
+    expect(writer.committed()).toBe(writer.committed())
+    clock.advance(30_000)
+    expect(await committed).toMatchObject({ code: 'UNAVAILABLE' })
+    disk.fault = undefined
+    await mended(writer, clock)
+    await writer.close()
+    expect(clock.pending).toBe(0)
+  })
+
+  it('shows projections only what was written', async () => {
+    const disk = new Disk()
+    const clock = new ManualClock()
+    const writer = await openWriter(tempDir(), { fs: disk.fs, clock, fsync: 'none' })
+    const seen: number[] = []
+    writer.subscribeProjection(['a'], ({ seq }) => void seen.push(seq))
+    disk.fault = (call) => (isAppend(call) ? systemError('ENOSPC') : undefined)
+    for (let i = 0; i < 4; i++) writer.append(event('a', 'x'.repeat(70_000)))
+    expect(seen).toEqual([])
+    let writes = 0
+    disk.fault = (call) => (isAppend(call) && writes++ === 2 ? systemError('ENOSPC') : undefined)
+    clock.advance(50)
+    expect(seen).toEqual([1, 2])
+    await mended(writer, clock)
+    expect(seen).toEqual([1, 2, 3, 4])
+    await writer.close()
+  })
+
   it('bounds what is kept in memory, and fills the slots of dropped events in the end', async () => {
     const dir = tempDir()
     const disk = new Disk()

@@ -47,12 +47,12 @@ export const nothingArrived: PowerLoss = { arrived: () => 0, torn: () => 0 }
  * A file system in memory that knows what a power loss takes: everything since the last sync of that file, or of the
  * directory that holds the name. Changes of one file, and of one directory, arrive in order; nothing else is promised.
  *
- * A sync that fails drops the pending changes: they still read well, and no later sync brings them to the disk.
+ * A sync that fails drops the pending changes: no later sync brings them to the disk. They may read well for a while.
  */
 export class SimulatedDisk {
   readonly fs: JournalFs
-  /** Asked before each sync: true makes it fail. */
-  failSync: (path: string) => boolean = () => false
+  /** Asked before each sync: `dropped` makes it fail, `forgotten` makes what was written read as zeros, too. */
+  failSync: (path: string) => 'dropped' | 'forgotten' | undefined = () => undefined
   /** Called before each change or sync, with its number from 1. */
   beforeStep: (step: number) => void = () => undefined
   #steps = 0
@@ -149,7 +149,10 @@ export class SimulatedDisk {
     this.#step()
     const { inode, path } = this.#descriptor(fd)
     const covered = inode.pending.splice(0, changes)
-    if (this.failSync(path)) throw systemError('EIO')
+    const failure = this.failSync(path)
+    if (failure === 'forgotten')
+      inode.data = Buffer.concat([inode.durableData, Buffer.alloc(inode.data.length)]).subarray(0, inode.data.length)
+    if (failure) throw systemError('EIO')
     for (const change of covered) applyDurable(inode, change)
     for (const { name, inode: entry } of inode.pendingEntries) setEntry(inode.durableEntries, name, entry)
     inode.pendingEntries = []
