@@ -10,7 +10,7 @@ export interface Fingerprint {
   turns: number
   /** sha256 of the conversation file. */
   history: string
-  /** `path` → `mode size sha256` of a file, `-> target` of a link, `mode directory` of a directory; below `files/`. */
+  /** `path` → `mode size mtime sha256` of a file, `-> target` of a link, `mode directory` of a directory; below `files/`. */
   files: Record<string, string>
   /** Blob URI → media type and sha256 of the bytes as read back. */
   blobs: Record<string, string>

@@ -275,14 +275,17 @@ const DEFINITIONS: { readonly [T in keyof EngineEventMap]: DefinitionOf<EngineEv
     },
   },
   'session.local.stale': {
-    summary: 'The local tree was older than the stored session when it was opened.',
+    summary: 'The local tree is older than the stored session, or was damaged, and the stored one counts.',
     version: 1,
     fields: {
       session_id: sessionId,
       local_generation: { kind: 'integer', doc: 'Generation of the local tree.' },
       remote_generation: { kind: 'integer', doc: 'Generation in the store.' },
       forked: { kind: 'boolean', doc: 'The local tree has turns that the store never got.' },
-      kept_at: { kind: 'string', doc: 'Where the local tree was set aside; empty when it stayed in place.' },
+      kept_at: {
+        kind: 'string',
+        doc: 'Where the local tree lies: set aside, or still in its place until the next boot.',
+      },
     },
   },
   'session.hydrate.mixed': {
