@@ -17,6 +17,7 @@ import { walkStore } from './walk-store.ts'
 /** Larger bytes are streamed, so that hashing them does not hold up the event loop. */
 const INLINE_PUT_BYTES = 512 * 1024
 
+/** How {@link BlobStore.open} opens. */
 export interface BlobStoreOptions {
   /** Bytes that `sweep` reduces the `.bin` files to. Default: it evicts nothing. */
   byteBudget?: number
@@ -41,6 +42,7 @@ export interface BlobStoreOptions {
   clock?: { now(): number }
 }
 
+/** What {@link BlobStore.put} takes besides the bytes and their media type. */
 export interface BlobPutOptions {
   /** Stops a put that is waiting for its source or its turn; the put rejects with the signal's reason. */
   signal?: AbortSignal

@@ -17,6 +17,7 @@ export const FAILPOINTS = [
   'blobs:evicted',
 ] as const
 
+/** One of {@link FAILPOINTS}. */
 export type BlobFailpoint = (typeof FAILPOINTS)[number]
 
 export const noFailpoint: Failpoint = () => undefined

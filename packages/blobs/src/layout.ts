@@ -12,6 +12,7 @@ export interface BlobPaths {
   meta: string
 }
 
+/** Where a blob lies below `dir`. The digest is taken as it is: the caller has checked it. */
 export function blobPaths(dir: string, sha256: string): BlobPaths {
   const shard = join(dir, sha256.slice(0, 2))
   const base = `${shard}/${sha256}`

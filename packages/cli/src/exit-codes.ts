@@ -7,4 +7,5 @@ export const EXIT = {
   usage: 2,
 } as const
 
+/** One of {@link EXIT}. */
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT]

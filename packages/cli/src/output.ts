@@ -8,6 +8,7 @@ export interface Output {
   note: (text: string) => void
 }
 
+/** The standard streams of this process. */
 export const terminalOutput: Output = {
   line: (text) => void process.stdout.write(`${text}\n`),
   note: (text) => void process.stderr.write(`${text}\n`),

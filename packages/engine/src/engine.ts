@@ -103,10 +103,12 @@ export class Engine {
     return this.#running.workspace
   }
 
+  /** The databases of this run: session, agent and app scope. */
   get storage(): StorageManager {
     return this.#running.storage
   }
 
+  /** The session's journal. Events get there by way of the bus; this is for projections, barriers and its position. */
   get journal(): JournalWriter {
     return this.#running.journal
   }

@@ -23,10 +23,12 @@ export interface OpenSessionOptions {
   logger?: EngineOptions['logger']
 }
 
-/** A session for people without plugins. */
+/** A session without plugins. */
 export interface Session {
   readonly id: string
+  /** Absolute path of the tree. */
   readonly dir: string
+  /** The session's files. */
   readonly workspace: SessionWorkspace
   readonly bus: EventBus
   readonly blobs: BlobStore
@@ -41,7 +43,7 @@ export interface Session {
 }
 
 /** The database that a session has when it asks for none by name. */
-export const DEFAULT_STORAGE_NAME = 'main'
+const DEFAULT_STORAGE_NAME = 'main'
 
 function isBackend(store: StoreInput | Backend): store is Backend {
   return typeof (store as Partial<Backend>).hydrate === 'function'

@@ -14,6 +14,7 @@ export interface ReplayTarget {
   emit(type: string, payload: unknown): Promise<unknown>
 }
 
+/** How a replay goes. */
 export interface ReplayOptions {
   /** How long one input may take, in milliseconds. Default {@link TURN_TIMEOUT_MS}. */
   turnTimeoutMs?: number

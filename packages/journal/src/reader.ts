@@ -11,6 +11,7 @@ import { describeReadable, readLastSeqOfSegment } from './segment-seq.ts'
 import { Sequence } from './sequence.ts'
 import { TimeSlice } from './time-slice.ts'
 
+/** What {@link JournalReader.open} takes. */
 export interface JournalReaderOptions {
   /** Start at this seq; sealed segments below it are not read. Default 1. */
   fromSeq?: number

@@ -4,6 +4,7 @@ import { TEMP_PREFIX } from './format.ts'
 import { nodeFs, removeQuietly, syncDir, syncFile, type JournalFs } from './journal-fs.ts'
 import { ZstdSource } from './zstd-source.ts'
 
+/** What {@link rebuildActiveSegment} works from. */
 export interface RebuildOptions {
   /** The sealed segment that took the lines over. */
   sealedPath: string

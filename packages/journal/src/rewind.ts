@@ -13,6 +13,7 @@ import { isArchiveName, STAGED_ACTIVE, writeIntent } from './rewind-intent.ts'
 import { readLastSeqOfSegment } from './segment-seq.ts'
 import { segmentSource } from './segment-source.ts'
 
+/** What tests of {@link rewind} and {@link restore} put in place of the real thing. */
 export interface RewindOptions {
   clock?: Clock
   failpoint?: Failpoint

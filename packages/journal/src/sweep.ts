@@ -6,6 +6,7 @@ import { silentLogger, type Logger } from './logger.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
+/** What {@link sweep} may remove. */
 export interface SweepOptions {
   /**
    * Asked before each removal, with the session's id; the engine keeps those that are locked, being opened, or whose last

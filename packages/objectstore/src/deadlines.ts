@@ -15,6 +15,7 @@ export interface Deadlines {
   graceMs: number
 }
 
+/** What production runs with. */
 export const DEFAULT_DEADLINES: Readonly<Deadlines> = {
   idleMs: 30_000,
   baseMs: 30_000,

@@ -15,7 +15,7 @@ export interface ResumeCase {
 
 export const SESSION_ID = 'resume-contract'
 
-/** A bucket and any number of hosts; everything is stopped and removed at the end. */
+/** One bucket and any number of hosts that work in it. */
 export class ResumeLab {
   readonly store: ResumeStore
   readonly bucket: string
@@ -31,6 +31,7 @@ export class ResumeLab {
     this.#unregister = store.register(this.#label, (backend) => backend)
   }
 
+  /** Makes the bucket. */
   static async open(store: ResumeStore): Promise<ResumeLab> {
     return new ResumeLab(store, await store.newBucket())
   }
@@ -42,10 +43,12 @@ export class ResumeLab {
     return key
   }
 
+  /** Where a host of this name has its data. */
   dataRoot(host: string): string {
     return join(this.#dir, host)
   }
 
+  /** Boots a host, has it run errands and kills it; by default after the last of them. */
   async kill(host: string, errands: Errand[], death?: Death): Promise<KilledRun> {
     return await runAndKill(
       this.store,
@@ -55,6 +58,7 @@ export class ResumeLab {
     )
   }
 
+  /** Boots the session on a host; stopped at the end of the case. */
   async resume(host: string): Promise<ContractHost> {
     const resumed = await ContractHost.boot({
       sessionId: SESSION_ID,
@@ -65,6 +69,7 @@ export class ResumeLab {
     return resumed
   }
 
+  /** Stops the hosts and removes their data. The bucket is the store's. */
   async close(): Promise<void> {
     for (const host of this.#hosts) await host.engine.stop()
     this.#unregister()

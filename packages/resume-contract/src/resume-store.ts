@@ -23,6 +23,7 @@ export interface ResumeStore {
   keys(bucket: string): Promise<string[]>
   /** The bytes of an object. */
   get(bucket: string, key: string): Promise<Uint8Array>
+  /** Whether the bucket holds an object under exactly this key. */
   exists(bucket: string, key: string): Promise<boolean>
   /** A child process can reach the store: the kills are then SIGKILLs of real processes. Needs {@link childModule}. */
   crossProcess?: boolean

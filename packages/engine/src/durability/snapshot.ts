@@ -50,6 +50,7 @@ export interface SnapshotOptions {
   concurrency?: number
 }
 
+/** What one committed snapshot stored and what it cost. */
 export interface SnapshotResult {
   /** What was committed. */
   manifest: Manifest

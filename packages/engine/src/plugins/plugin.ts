@@ -72,7 +72,9 @@ export interface Plugin<Config = unknown> {
   readonly configSchema?: StandardSchema<Config>
   /** Brings it up. */
   init(context: PluginContext<Config>): void | Promise<void>
+  /** Called in the same order when every plugin is up, after `core.boot`. */
   ready?(context: PluginContext<Config>): void | Promise<void>
+  /** Gives back what `init` took; in reverse order, also when the boot failed after its `init`. */
   shutdown?(context: PluginContext<Config>): void | Promise<void>
   readonly subscriptions?: readonly PluginSubscription[]
 }
