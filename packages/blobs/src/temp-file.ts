@@ -9,7 +9,7 @@ const NAME = /^\.nexus-tmp-([0-9a-f]{8})-([0-9a-z]+)-[0-9a-z]+$/
 /** How long a temp file whose writer can't be judged by its pid is left alone: 24 hours after its last write, in ms. */
 export const TEMP_GRACE_MS: number = 24 * 60 * 60 * 1000
 
-// A pid means something only within one boot and one pid namespace of one host.
+// Pids can be compared only where they were given out: on one host, since one boot, in one pid namespace.
 const scope = createHash('sha256')
   .update(
     `${hostname()}\n${readOr(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8'))}\n` +

@@ -28,7 +28,7 @@ export interface OpenActiveOptions {
 export interface OpenedActive {
   fd: number
   sizeBytes: number
-  /** Highest seq of the active and the newest sealed segment; 0 in an empty journal. */
+  /** Highest seq that the active segment or the newest sealed one holds; 0 in an empty journal. */
   lastSeq: number
 }
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Backend } from '@nexus/objectstore'
 import { createCaseContext, type Plant } from './case-context.ts'
-import { type ContractCase, ContractViolation, type Requirement } from './contract-case.ts'
+import { type Capability, type ContractCase, ContractViolation, type Requirement } from './contract-case.ts'
 
 /** Makes a backend on a fresh, empty bucket or prefix. Called once per case. */
 export type NewBackend = () => Backend | Promise<Backend>
@@ -94,7 +94,7 @@ async function runInScratch(
   }
 }
 
-function isCapability(need: Requirement): need is Exclude<Requirement, 'concurrency' | 'objectAtPrefix' | 'plant'> {
+function isCapability(need: Requirement): need is Capability {
   return need !== 'concurrency' && need !== 'objectAtPrefix' && need !== 'plant'
 }
 

@@ -46,8 +46,8 @@ export type ErrorClass = 'temporary' | 'permanent' | 'permission' | 'not-found' 
 
 /**
  * What a driver implements: a lifecycle interface, not a file system. The engine reads and writes ordinary local files
- * and calls these five methods at a few lifecycle points only. The interface never grows; what more a backend can do is
- * an optional capability, found structurally on the object.
+ * and calls these five methods at a few lifecycle points only. The interface never grows: whatever else a store is
+ * good for is an optional method, and having it is the declaration.
  *
  * Guarantees the caller gives: every call is safe to make concurrently with any other; `signal` is always set by
  * `ObjectStore`; a file handed to `put` may grow while it is read, but is not replaced underneath.
@@ -61,8 +61,8 @@ export type ErrorClass = 'temporary' | 'permanent' | 'permission' | 'not-found' 
 export interface Backend {
   /**
    * Downloads every object under `keyPrefix` (whole segments) into `destDir`, prefix stripped. Adds and overwrites, never
-   * deletes. No object is not an error. Two keys that can't both be files, or a key that breaks the rules, fail the call
-   * with the keys named; nothing is ever written outside `destDir`. `hydrateObjects` does all of it over a listing and a
+   * deletes. An empty prefix gives an empty directory. A key that breaks the rules, or two that exclude each other as
+   * paths, fail the call and are named; nothing is ever written outside `destDir`. `hydrateObjects` does all of it over a listing and a
    * download.
    */
   hydrate(keyPrefix: string, destDir: string, options?: OpOptions): Promise<void>

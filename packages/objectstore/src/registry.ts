@@ -12,7 +12,7 @@ export interface OpenOptions {
 
 /**
  * Opens a backend. It validates its configuration naming the key, loads its vendor SDK here and not at import, and checks
- * nothing remote: an outage at boot must degrade, not fail.
+ * nothing remote: whether an outage fails a boot is the engine's decision.
  */
 export type BackendFactory = (config: ObjectStoreConfig, options: OpenOptions) => Backend | Promise<Backend>
 

@@ -11,7 +11,7 @@ const MAX_STEP_PAGES = 0x7fffffff
  * Writes a compact copy of everything committed into `destPath`, an empty file or none.
  *
  * The copy isn't synced to disk, and its journal mode is `delete`. Rowids, `user_version`, `application_id`, page size and
- * auto-vacuum are kept. It runs in a read transaction, so a commit in the middle can't tear it.
+ * auto-vacuum stay what they were. All pages are read in one transaction: a commit meanwhile is in it wholly or not.
  *
  * @param db a connection of the manager's own: on a plugin's, an open iterator or transaction makes this fail
  */

@@ -210,7 +210,7 @@ export class HydrateRun {
     }
   }
 
-  /** No manifest: an older build, or a first snapshot that never got to its commit. */
+  /** Without a manifest the objects are those of an older build, or of a first snapshot that died before its commit. */
   async #fillUnversioned(tree: StagedTree, scratchDir: string): Promise<Filled> {
     await this.#refuseLostManifest(scratchDir)
     const taken = await takeUnversioned(join(scratchDir, engineTempName()), this.#fetchOptions(tree))

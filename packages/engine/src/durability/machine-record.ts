@@ -85,8 +85,8 @@ export function isOurCommit(record: MachineRecord | undefined, pair: CommitPair)
 /**
  * The machine's memory of one session while a run holds it.
  *
- * A commit's pair is on the disk *before* its manifest is put, so that our own commit whose answer was lost is never
- * taken for another host's. That is all a turn waits for: one appended line and one fdatasync. What the answer said is
+ * A commit's pair is on the disk *before* its manifest is put, so that a commit whose answer got lost is recognised
+ * as ours. That is all a turn waits for: one appended line and one fdatasync. What the answer said is
  * appended without a sync: lost in a power failure, it leaves the pair pending, which counts as ours just the same.
  *
  * @see spec 60, Which tree is true

@@ -20,8 +20,8 @@ export interface CommitOptions extends Pick<
 
 /**
  * Commits a generation whose objects are durable. The caller notes the pair on its own disk before the manifest is put, so
- * that a commit whose answer is lost is known for ours later. The manifest's put is the commit; the marker is for people,
- * and may be a generation behind. Each is durable before the next is begun.
+ * that a commit whose answer is lost is known for ours later. Putting the manifest commits; the marker only
+ * tells people, and may lag by a generation. Each is durable before the next is begun.
  *
  * @returns bytes of the manifest
  */

@@ -94,8 +94,12 @@ export class SnapshotRun {
     await this.#store.flush(this.#waiting)
     await this.#failpoint('snapshot:objects-flushed')
     const manifest = await this.#manifestOf(stored, parts, stagingDir)
-    const { failpoint, slices } = { failpoint: this.#failpoint, slices: this.#slices }
-    const manifestBytes = await commitManifest(manifest, { ...this.#options, stagingDir, failpoint, slices })
+    const manifestBytes = await commitManifest(manifest, {
+      ...this.#options,
+      stagingDir,
+      failpoint: this.#failpoint,
+      slices: this.#slices,
+    })
     this.#memory.noteCommit()
     return resultOf(manifest, stored, { manifestBytes, parts, durationMs: performance.now() - startedMs })
   }

@@ -65,8 +65,8 @@ const RACY_COPY_BYTES = 16 * 1024 * 1024
 const FRESH_NS = 1_000_000_000n
 
 /**
- * Stores files so that the digest in the manifest is the digest of the bytes in the store, whatever writes to the file
- * meanwhile: stat, hash and put, stat. A file that changed in between is stored again; at the third try, or at once when
+ * Stores files so that what the manifest says of them holds for the stored bytes, whatever writes to the file meanwhile:
+ * stat, hash and put, stat. A file that changed in between is stored again; at the third try, or at once when
  * time stamps can't show a change, a private copy is stored instead.
  *
  * @see spec 60, Turn-boundary snapshot

@@ -14,7 +14,7 @@ const OPEN_APPEND = constants.O_WRONLY | constants.O_APPEND | OPEN_SAFELY
 
 /**
  * Appends in one write call, and tells what that did to the file by the sizes before and after it on the same descriptor:
- * Node can't ask a descriptor for its position.
+ * there is no lseek in Node.
  *
  * @param sync called with the descriptor once the bytes are written
  */

@@ -15,7 +15,7 @@ export const LOCK_WATCH_MS = 7_500
 export type LockVerdict = { state: 'live' } | { state: 'dead' | 'silent'; why: string }
 
 /**
- * Judges the holder of a lock. A pid counts only within one boot and one pid namespace.
+ * Judges the holder of a lock. Its pid counts only when it is of this boot and this pid namespace.
  *
  * @param nowMs by the clock of the file system that `file` is on
  * @see spec 10, Lifecycle

@@ -175,8 +175,8 @@ export class SessionWorkspace {
   }
 
   /**
-   * Announces a whole-file write that went past the helpers. Silent without a bus, for a path outside the session and for
-   * what never crosses the object-store seam, so it may be called unconditionally; it never rejects.
+   * Announces a whole-file write that went past the helpers. Says nothing where there is nothing to say (no bus, a
+   * path elsewhere, a file that is never stored), so callers needn't check; it never rejects.
    *
    * @param existed whether the file was there *before* the write
    */

@@ -27,7 +27,7 @@ const BAD_KEYS: readonly string[] = ['', ...BAD_PREFIXES]
 
 const rule =
   'Keys are "/"-separated and not empty, with no leading or trailing "/", no empty, "." or ".." segment, no backslash, no NUL ' +
-  'and no lone surrogate. Every method rejects anything else with InvalidKeyError before it touches the store or the disk.'
+  'and no lone surrogate. Every method rejects anything else with InvalidKeyError and has done nothing by then.'
 const why =
   'A key that one store normalises and another takes literally names two objects, and a ".." that gets through writes ' +
   'outside the session.'

@@ -128,7 +128,7 @@ export const putCases: readonly ContractCase[] = [
   },
   {
     name: 'put of a growing file stores its first bytes',
-    rule: 'A file that grows while it is uploaded is stored as its first bytes, as many as it had when it was opened.',
+    rule: 'Of a file that is appended to during the upload, the bytes that it had when it was opened are stored.',
     why: 'Logs are appended to while a snapshot runs: the upload must neither fail nor chase the end of the file.',
     run: async ({ backend, file, freshPath }) => {
       const original = patternBytes(17 * MIB, 2)
