@@ -130,7 +130,7 @@ export class JournalRecorder implements EventRecorder {
 }
 
 /** Just before the gate of the object store, so that no two handlers of the input share a priority. */
-export const JOURNAL_GATE_PRIORITY = 190
+const JOURNAL_GATE_PRIORITY = 190
 
 /**
  * Vetoes new input, with the reason, for as long as the journal can't write what it was given: a turn that can't be

@@ -43,7 +43,7 @@ const RETRY_MAX_MS = 2000
 const RETAIN_BYTES = 16 * 1024 * 1024
 const SYNC_AHEAD_BYTES = 4 * 1024 * 1024
 /** How long a grouped sync may take before those who wait for it are told, in milliseconds. */
-export const GROUP_DEADLINE_MS = 30_000
+const GROUP_DEADLINE_MS = 30_000
 
 // utf8 needs at most three bytes per UTF-16 unit. Writes are synchronous, so all logs share one buffer.
 let scratch: Buffer | undefined

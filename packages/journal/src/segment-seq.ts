@@ -28,7 +28,7 @@ export function readLastSeqOfSegment(path: string, fs: JournalFs = nodeFs): numb
 }
 
 /** What an open sealed segment says about itself, or what reading it through shows. Throws `CORRUPT`. */
-export function describeSealed(fs: JournalFs, fd: number, path: string): SegmentFooter {
+function describeSealed(fs: JournalFs, fd: number, path: string): SegmentFooter {
   const footer = readFooter(fd, fs)
   if (footer) return footer
   const found = { firstSeq: 0, lastSeq: 0, expandedBytes: 0 }

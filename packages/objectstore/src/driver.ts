@@ -62,8 +62,8 @@ export interface Backend {
   /**
    * Downloads every object under `keyPrefix` (whole segments) into `destDir`, prefix stripped. Adds and overwrites, never
    * deletes. An empty prefix gives an empty directory. A key that breaks the rules, or two that exclude each other as
-   * paths, fail the call and are named; nothing is ever written outside `destDir`. `hydrateObjects` does all of it over a listing and a
-   * download.
+   * paths, fail the call and are named; nothing is ever written outside `destDir`. `hydrateObjects` does all of it over
+   * a listing and a download.
    */
   hydrate(keyPrefix: string, destDir: string, options?: OpOptions): Promise<void>
   /**

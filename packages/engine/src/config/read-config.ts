@@ -8,7 +8,7 @@ import { validateConfig } from './validate-config.ts'
 import { pathKey, readYaml } from './yaml-document.ts'
 
 /** What a configuration text may weigh. */
-export const MAX_CONFIG_BYTES: number = 2 ** 20
+const MAX_CONFIG_BYTES: number = 2 ** 20
 
 /** What this host decides, whatever a session's stored configuration says. */
 const HOST_KEYS: ReadonlySet<string> = new Set(

@@ -4,7 +4,7 @@ import type { Manifest } from './manifest.ts'
 import type { SnapshotTrigger } from './snapshot.ts'
 
 /** The marker schema this build writes and reads. */
-export const MARKER_SCHEMA_VERSION = 1
+const MARKER_SCHEMA_VERSION = 1
 
 /**
  * The commit marker: what a person who looks into the bucket reads first. Nothing restores from it. It may be one

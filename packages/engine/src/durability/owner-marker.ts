@@ -79,7 +79,7 @@ export function parseOwnerMarker(bytes: Uint8Array): OwnerMarker {
 }
 
 /** Age of the marker's last heartbeat in ms, by this machine's clock; negative when the other clock is ahead. */
-export function heartbeatAgeMs(marker: OwnerMarker, nowMs: number): number {
+function heartbeatAgeMs(marker: OwnerMarker, nowMs: number): number {
   return nowMs - Date.parse(marker.heartbeatAt)
 }
 

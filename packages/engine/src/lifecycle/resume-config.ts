@@ -11,7 +11,7 @@ export const CONFIG_SNAPSHOT_PATH = 'metadata/config-snapshot.yaml'
  * What a resumed session runs under. Where things are (roots, object store, agent id, log level) is this host's business
  * and comes from `given`; everything else is the session's own and comes from `snapshot`.
  */
-export function mergeForResume(given: EngineConfig, snapshot: EngineConfig): EngineConfig {
+function mergeForResume(given: EngineConfig, snapshot: EngineConfig): EngineConfig {
   const { sessions } = snapshot.core
   return {
     ...snapshot,

@@ -13,7 +13,7 @@ import { pluginConfigs } from './plugin-config.ts'
 import type { EngineInfo, Plugin, PluginContext, PluginJournal } from './plugin.ts'
 
 /** How long one plugin may take to come up, or to get ready, in milliseconds. */
-export const PLUGIN_STEP_TIMEOUT_MS: number = 60_000
+const PLUGIN_STEP_TIMEOUT_MS: number = 60_000
 
 /** The directories of one plugin. Each call makes the directory where it is missing. */
 export interface PluginDirectories {

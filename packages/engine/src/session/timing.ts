@@ -3,7 +3,7 @@ import type { Clock } from '../clock.ts'
 import type { SessionWorkspace } from './workspace.ts'
 
 /** Session-relative path of the turn times. */
-export const TIMING_PATH = 'metadata/timing.jsonl'
+const TIMING_PATH = 'metadata/timing.jsonl'
 
 /** A line of `metadata/timing.jsonl`. The start is missing for a turn that began in an earlier run. */
 export interface TurnTiming {
