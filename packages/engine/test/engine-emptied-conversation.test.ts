@@ -41,3 +41,17 @@ it('keeps a local conversation that a turn emptied and committed', async () => {
   expect(await history(second)).toBe('')
   expect(readdirSync(lab.sessionsRoot('a')).filter((name) => name.startsWith('.stale-'))).toEqual([])
 })
+
+it('stores nothing over a committed conversation when the store could not be asked at boot', async () => {
+  const first = await lab.booted('a')
+  await first.submitInput('one')
+  await first.stop()
+  writeFileSync(join(lab.sessionDir('a', first.sessionId), 'context/conversation.jsonl'), '')
+  lab.backend.faults.failWhen(() => true)
+  const second = await lab.booted('a', { recallSessionId: first.sessionId })
+  lab.backend.faults.heal()
+  await expect(second.commit()).rejects.toMatchObject({ code: 'PRECONDITION' })
+  await second.stop()
+  const third = await lab.booted('b', { recallSessionId: first.sessionId })
+  expect(await history(third)).toBe('one\n')
+})

@@ -35,6 +35,7 @@ export interface CommitGuardOptions {
 export class CommitGuard {
   readonly #options: CommitGuardOptions
   #undecided = false
+  #wasBlank = false
   #lost: NexusError | undefined
 
   constructor(options: CommitGuardOptions) {
@@ -51,9 +52,14 @@ export class CommitGuard {
     return this.#undecided
   }
 
-  /** The question of boot is asked again before the first commit. */
-  postpone(): void {
+  /**
+   * The question of boot is asked again before the first commit.
+   *
+   * @param isBlank whether the local conversation was blank at boot
+   */
+  postpone(isBlank: boolean): void {
     this.#undecided = true
+    this.#wasBlank = isBlank
   }
 
   /**
@@ -88,12 +94,20 @@ export class CommitGuard {
 
   async #decideAgain(held: Manifest | undefined): Promise<void> {
     const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#options
-    const verdict = await judgeLocalTree(this.#options, record.current, held)
+    const verdict = await judgeLocalTree(this.#options, record.current, held, this.#wasBlank)
     if (verdict.kind === 'torn') {
       throw new NexusError(
         'PRECONDITION',
         `session ${sessionId}: the machine went down without a stop, and the local tree holds no turn that the store lacks; ` +
           'not storing what may be torn. Restart the session to restore the committed tree',
+        { op: 'durability.snapshot', key: sessionId },
+      )
+    }
+    if (verdict.kind === 'emptied') {
+      throw new NexusError(
+        'PRECONDITION',
+        `session ${sessionId}: the local conversation was empty at boot and the committed one is not; not storing over it. ` +
+          'Restart the session to restore the committed tree',
         { op: 'durability.snapshot', key: sessionId },
       )
     }

@@ -9,12 +9,10 @@ const CONVERSATION_PATH = 'context/conversation.jsonl'
 const LOOK_BYTES = 64 * 1024
 
 /**
- * Whether the conversation at `sessionDir` is empty, or nothing but blank lines, while the committed one has content: what a
- * crash of the host's file system leaves of a file that was being replaced. A snapshot of it would cover the good one.
+ * Whether the conversation at `sessionDir` is there and empty, or nothing but blank lines: what a crash of the host's file
+ * system leaves of a file that was being replaced.
  */
-export function hasEmptiedConversation(sessionDir: string, committed: Manifest): boolean {
-  const entry = committed.entries[CONVERSATION_PATH]
-  if (entry === undefined || entry.size === 0) return false
+export function hasBlankConversation(sessionDir: string): boolean {
   let fd: number
   try {
     fd = openSync(join(sessionDir, CONVERSATION_PATH), 'r')
@@ -30,4 +28,9 @@ export function hasEmptiedConversation(sessionDir: string, committed: Manifest):
   } finally {
     closeSync(fd)
   }
+}
+
+/** Whether a commit's conversation has content, which a snapshot of a blank one would cover. */
+export function hasConversation({ entries }: Manifest): boolean {
+  return (entries[CONVERSATION_PATH]?.size ?? 0) > 0
 }

@@ -13,7 +13,7 @@ import { hydrateSession, type HydrateResult } from './hydrate.ts'
 import { readLastTurnEnd } from './last-turn-end.ts'
 import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from './manifest.ts'
-import { hasEmptiedConversation } from './emptied-conversation.ts'
+import { hasBlankConversation, hasConversation } from './emptied-conversation.ts'
 import { judgeTree, StaleLocalTreeError, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
 
 /** What {@link resolveTree} works with. */
@@ -85,15 +85,20 @@ export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOp
     await record.begin(beforeDecision(previous, resolver.bootId))
     return { tree: 'local', undecided: true }
   }
-  const verdict = await judgeLocalTree(resolver, previous, remote)
+  const verdict = await judgeLocalTree(resolver, previous, remote, hasBlankConversation(join(sessionsRoot, sessionId)))
   return actOn(verdict, resolver, options, { previous, remote })
 }
 
-/** Judges the tree at the session's path against the store's committed generation. */
+/**
+ * Judges the tree at the session's path against the store's committed generation.
+ *
+ * @param isBlank whether its conversation was blank before any plugin wrote to it
+ */
 export async function judgeLocalTree(
   resolver: Pick<TreeResolver, 'sessionId' | 'sessionsRoot' | 'bootId' | 'logger'>,
   record: MachineRecord | undefined,
   remote: Manifest | undefined,
+  isBlank: boolean,
 ): Promise<TreeVerdict> {
   const { sessionId, sessionsRoot, bootId, logger } = resolver
   return judgeTree({
@@ -101,7 +106,7 @@ export async function judgeLocalTree(
     bootId,
     remote: remote && { generation: remote.generation, nonce: remote.nonce, lastSeq: remote.journal.last_seq },
     localTurnEnd: remote && (await readLastTurnEnd(join(sessionsRoot, sessionId), logger)),
-    emptied: remote !== undefined && hasEmptiedConversation(join(sessionsRoot, sessionId), remote),
+    emptied: isBlank && remote !== undefined && hasConversation(remote),
   })
 }
 
@@ -130,7 +135,7 @@ async function actOn(
     await record.begin(onTopOf(previous, remote))
     return { tree: 'local', undecided: false }
   }
-  const forked = verdict.kind === 'stale' && verdict.forked
+  const forked = 'forked' in verdict && verdict.forked
   if (verdict.kind === 'stale' && staleLocal === 'refuse') {
     throw new StaleLocalTreeError({
       sessionId,

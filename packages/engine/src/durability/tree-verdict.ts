@@ -25,14 +25,14 @@ export interface TreeEvidence {
  * - `live`: it holds everything the store has. `why` says how that is known.
  * - `torn`: a power loss may have taken what was never fsynced, and the store has all its completed turns.
  * - `torn-but-newer`: the same, but it holds completed turns that the store never got.
- * - `emptied`: it would be live, but its conversation was emptied and the committed one is not.
+ * - `emptied`: its conversation was emptied and the committed one is not. `forked`: it holds turns the store never got.
  * - `stale`: another host committed since. `forked`: it holds turns of its own besides.
  */
 export type TreeVerdict =
   | { kind: 'live'; why: 'never-stored' | 'our-commit' }
   | { kind: 'torn' }
   | { kind: 'torn-but-newer' }
-  | { kind: 'emptied' }
+  | { kind: 'emptied'; forked: boolean }
   | { kind: 'stale'; forked: boolean }
 
 /**
@@ -43,9 +43,10 @@ export type TreeVerdict =
 export function judgeTree({ record, bootId, remote, localTurnEnd, emptied = false }: TreeEvidence): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
   if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, localTurnEnd) }
-  if (emptied) return { kind: 'emptied' }
+  const isNewer = (localTurnEnd ?? 0) > remote.lastSeq
+  if (emptied) return { kind: 'emptied', forked: isNewer }
   if (record !== undefined && (record.clean || record.bootId === bootId)) return { kind: 'live', why: 'our-commit' }
-  return (localTurnEnd ?? 0) > remote.lastSeq ? { kind: 'torn-but-newer' } : { kind: 'torn' }
+  return { kind: isNewer ? 'torn-but-newer' : 'torn' }
 }
 
 /** A journal that can't be read, or a tree of unknown descent with turns in it, counts as forked: somebody should look. */
