@@ -9,15 +9,15 @@ export interface JournalRecord {
   type: string
   event_id: string
   source: string
-  parent_seq?: number
-  parent_id?: string
+  parent_seq?: number | undefined
+  parent_id?: string | undefined
   session_id: string
-  agent_id?: string
+  agent_id?: string | undefined
   depth: number
   /** The event touched the world (a model, a tool, a shell, a person). */
-  side_effect?: boolean
-  vetoed?: boolean
-  veto_reason?: string
+  side_effect?: boolean | undefined
+  vetoed?: boolean | undefined
+  veto_reason?: string | undefined
   /** Any value; see the README for how values that JSON has no word for are written. */
   payload: unknown
 }

@@ -1,10 +1,17 @@
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { decompress } from 'zstd-napi'
 import { describe, expect, it } from 'vitest'
 import { event, openWriter, range, readAll, seqsOf } from '../test/support/events.ts'
-import { faultyFs, systemError } from '../test/support/faulty-fs.ts'
+import { faultyFs, systemError, type FsCall } from '../test/support/faulty-fs.ts'
 import { tempDir } from '../test/support/temp-dir.ts'
 import { until } from '../test/support/until.ts'
+import { systemClock } from './clock.ts'
+import { DurableLog } from './durable-log.ts'
+import { noFailpoint } from './failpoints.ts'
+import { nodeFs } from './journal-fs.ts'
+import { silentLogger } from './logger.ts'
+import { encodeRecord } from './record.ts'
+import { rotate } from './rotation.ts'
 import { readLastSeqOfSegment } from './segment-seq.ts'
 import { verify } from './verify.ts'
 import type { JournalWriter } from './writer.ts'
@@ -19,6 +26,10 @@ async function rotated(writer: JournalWriter, dir: string): Promise<void> {
   const before = sealedIn(dir).length
   await writer.turnEnded()
   await until(() => sealedIn(dir).length > before, 'a segment is sealed')
+}
+
+function opensSegment({ name, args }: FsCall): boolean {
+  return name === 'openSync' && String(args[0]).includes('.zst')
 }
 
 describe('rotation', () => {
@@ -67,6 +78,40 @@ describe('rotation', () => {
     ])
     expect(seqsOf(await readAll(dir))).toEqual(range(1, last))
     expect(await verify(dir)).toMatchObject({ ok: true, duplicates: 0 })
+  })
+
+  it('does not take for synced what was appended right before the new file took the name', async () => {
+    const dir = tempDir()
+    const fs = faultyFs(() => undefined)
+    let writer: JournalWriter | undefined
+    let done = false
+    const failpoint = (name: string): void => {
+      if (name === 'rotate:begin' || name === 'rotate:tail-synced') writer?.append(event(name), { writeThrough: true })
+      if (name === 'rotate:tail-renamed') done = true
+    }
+    writer = await openWriter(dir, { rotateBytes: 1, fs, failpoint })
+    writer.append(event('a'))
+    await writer.turnEnded()
+    await until(() => done, 'the rotation is done')
+    const syncs = (): number => fs.calls.filter(({ name }) => name === 'fdatasync').length
+    const before = syncs()
+    await writer.barrier()
+    expect(syncs()).toBe(before + 1)
+    await writer.close()
+    expect(seqsOf(await readAll(dir))).toEqual([1, 2, 3])
+  })
+
+  it('keeps up with turns that never let the event loop turn by themselves', async () => {
+    const dir = tempDir()
+    const writer = await openWriter(dir, { rotateBytes: 100_000, fsync: 'none' })
+    for (let turn = 0; turn < 30; turn++) {
+      for (let i = 0; i < 100; i++) writer.append(event('a', 'x'.repeat(1000)))
+      await writer.turnEnded()
+    }
+    expect(statSync(`${dir}/events.jsonl`).size).toBeLessThan(400_000)
+    await writer.close()
+    expect(sealedIn(dir).length).toBeGreaterThan(10)
+    expect(await verify(dir)).toMatchObject({ ok: true, events: 3000, duplicates: 0 })
   })
 
   it('gives each segment a number above every one that the directory, an archive or a manifest knows', async () => {
@@ -163,22 +208,53 @@ describe('rotation', () => {
     expect(readLastSeqOfSegment(path)).toBe(10)
   })
 
-  it('begins without a turn end when a turn grows without bounds, and never seals more than a reader accepts', async () => {
+  it('begins without a turn end when a turn grows without bounds, and is not tried again and again when it fails', async () => {
     const dir = tempDir()
     let full = true
-    const fs = faultyFs(({ name, args }) =>
-      full && name === 'openSync' && String(args[0]).includes('.zst') ? systemError('ENOSPC') : undefined,
-    )
+    const fs = faultyFs((call) => (full && opensSegment(call) ? systemError('ENOSPC') : undefined))
     const writer = await openWriter(dir, { fsync: 'none', rotateBytes: 1, fs })
-    const text = 'x'.repeat(8 * 1024 * 1024)
-    for (let i = 0; i < 40; i++) writer.append(event('a', text))
-    await new Promise(setImmediate)
-    expect(fs.calls.filter(({ name, args }) => name === 'openSync' && String(args[0]).includes('.zst'))).toHaveLength(1)
+    const text = 'x'.repeat(16 * 1024 * 1024)
+    for (let i = 0; i < 10; i++) {
+      writer.append(event('a', text))
+      await new Promise(setImmediate)
+    }
+    expect(fs.calls.filter(opensSegment)).toHaveLength(1)
     full = false
     await rotated(writer, dir)
     await writer.close()
     expect(sealedIn(dir)).toEqual(['events-002.jsonl.zst'])
-    expect(statSync(`${dir}/events.jsonl`).size).toBeGreaterThan(60 * 1024 * 1024)
-    expect(await verify(dir)).toMatchObject({ ok: true, events: 40, duplicates: 0 })
+    expect(await verify(dir)).toMatchObject({ ok: true, events: 10, duplicates: 0 })
+  })
+
+  it('never seals more than a reader accepts: the rest stays for the next time', async () => {
+    const dir = tempDir()
+    await (await openWriter(dir)).close()
+    const log = new DurableLog(
+      {
+        dir,
+        path: `${dir}/events.jsonl`,
+        fs: nodeFs,
+        clock: systemClock,
+        logger: silentLogger,
+        failpoint: noFailpoint,
+        syncs: true,
+        lostLine: String,
+        onWritten: () => undefined,
+        onError: () => undefined,
+      },
+      openSync(`${dir}/events.jsonl`, 'a+'),
+      0,
+      0,
+    )
+    for (const seq of range(1, 100)) log.push(encodeRecord(seq, event('a')), seq, true)
+    const maxBytes = 1000
+    for (let number = 1; log.sizeBytes > 0; number++) {
+      const sealed = await rotate({ fs: nodeFs, dir, log, number, failpoint: noFailpoint, maxBytes })
+      expect(decompress(readFileSync(`${dir}/${sealed?.name}`)).length).toBeLessThanOrEqual(maxBytes)
+      expect(readLastSeqOfSegment(`${dir}/${sealed?.name}`)).toBe(sealed?.lastSeq)
+    }
+    await log.close()
+    expect(sealedIn(dir).length).toBeGreaterThan(10)
+    expect(await verify(dir)).toMatchObject({ ok: true, events: 100, duplicates: 0 })
   })
 })

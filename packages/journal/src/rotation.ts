@@ -13,6 +13,8 @@ export interface RotationOptions {
   /** Of the new segment; above every number in use. */
   number: number
   failpoint: Failpoint
+  /** Most that goes into one segment, in bytes. Default {@link MAX_SEGMENT_BYTES}. */
+  maxBytes?: number
 }
 
 /** A finished rotation. */
@@ -43,7 +45,7 @@ export async function rotate(options: RotationOptions): Promise<SealedSegment | 
   let cut: Cut
   let sizeBytes: number
   try {
-    cut = sealablePart(fs, fd, log)
+    cut = sealablePart(fs, fd, log, options.maxBytes ?? MAX_SEGMENT_BYTES)
     const failures = log.syncFailures
     failpoint('rotate:begin')
     sizeBytes = await sealSegment(fs, { fd, ...cut }, temp, () => failpoint('rotate:slice'))
@@ -71,10 +73,10 @@ interface Cut {
   lastSeq: number
 }
 
-function sealablePart(fs: JournalFs, fd: number, log: DurableLog): Cut {
+function sealablePart(fs: JournalFs, fd: number, log: DurableLog, maxBytes: number): Cut {
   const first = firstSeq(fs, fd, log.sizeBytes)
-  if (log.sizeBytes <= MAX_SEGMENT_BYTES) return { sizeBytes: log.sizeBytes, firstSeq: first, lastSeq: log.writtenSeq }
-  const tail = findTail(fs, fd, MAX_SEGMENT_BYTES - 1)
+  if (log.sizeBytes <= maxBytes) return { sizeBytes: log.sizeBytes, firstSeq: first, lastSeq: log.writtenSeq }
+  const tail = findTail(fs, fd, maxBytes - 1)
   return { sizeBytes: tail.goodBytes + (tail.newlineMissing ? 1 : 0), firstSeq: first, lastSeq: tail.last?.seq ?? 0 }
 }
 

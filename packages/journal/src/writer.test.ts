@@ -315,7 +315,7 @@ describe('snapshot', () => {
     const failpoint = (name: string): void => void order.push(name)
     const writer = await openWriter(`${root}/journal`, { rotateBytes: 1, failpoint, fsync: 'none' })
     // More than is copied in one slice.
-    for (let i = 0; i < 100; i++) writer.append(event('a', 'x'.repeat(1_000_000)))
+    for (let i = 0; i < 30; i++) writer.append(event('a', 'x'.repeat(1_000_000)))
     const taking = writer.snapshot(`${root}/staging`)
     await until(() => order.includes('snapshot:begin'), 'the copy begins')
     expect(order).not.toContain('snapshot:copied')

@@ -178,10 +178,13 @@ export class JournalWriter {
 
   /**
    * The barrier at the end of a turn. When the active segment has become large enough, a rotation begins in the
-   * background; {@link snapshot} and {@link close} wait for it.
+   * background; {@link snapshot}, {@link close} and the end of the next turn wait for it, so that turns which follow each
+   * other faster than they can be compressed do not pile up in one segment.
    */
   async turnEnded(options: WaitOptions = {}): Promise<void> {
     await this.barrier(options)
+    // The turn is durable: that a rotation takes too long is no failure of it.
+    if (this.#rotation) await this.#within(this.#rotation, options).catch(() => undefined)
     if (this.#log.sizeBytes >= this.#options.rotateBytes) this.#startRotation()
   }
 
