@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { isNexusError, NexusError } from '@nexus/errors'
+import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import { EventBus } from './bus/event-bus.ts'
@@ -218,12 +218,13 @@ export class Engine {
     await this.#abandoning
     const session = this.#session
     const clean = this.#phase !== 'abandoned'
-    this.#phase = 'stopped'
-    if (session === undefined) {
-      this.bus.close()
-      return
+    this.#phase = 'stopping'
+    try {
+      if (session === undefined) this.bus.close()
+      else await shutdownSession({ session, bus: this.bus, options: this.#options, reason, clean })
+    } finally {
+      this.#phase = 'stopped'
     }
-    await shutdownSession({ session, bus: this.bus, options: this.#options, reason, clean })
   }
 
   /**
@@ -250,8 +251,7 @@ export class Engine {
     try {
       await this.#booting
     } catch (error) {
-      if (!isNexusError(error))
-        this.#options.logger.debug({ err: error }, 'the boot failed before the end was asked for')
+      this.#options.logger.debug({ err: error }, 'the boot failed before the end was asked for')
     }
   }
 

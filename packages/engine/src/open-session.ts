@@ -74,15 +74,26 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
   })
   await engine.boot()
   const { session: workspace, storage } = engine
+  const blobs = await openBlobs(engine)
   return {
     id: engine.sessionId,
     dir: workspace.dir,
     workspace,
     bus: engine.bus,
-    blobs: await workspace.blobStore(),
+    blobs,
     storage: (name = DEFAULT_STORAGE_NAME) => storage.open('session', name),
     commit: (reason) => engine.commit(reason),
     close: () => engine.stop('close'),
     abandon: () => engine.abandon(),
+  }
+}
+
+/** A session that can't be handed out whole is given back. */
+async function openBlobs(engine: Engine): Promise<BlobStore> {
+  try {
+    return await engine.session.blobStore()
+  } catch (error) {
+    await engine.stop('failed open')
+    throw error
   }
 }

@@ -30,6 +30,11 @@ export function describeResumeContract(
   store: ResumeStore,
   runner: ResumeRunner = globalThis as unknown as ResumeRunner,
 ): void {
+  if (typeof runner.describe !== 'function' || typeof runner.it !== 'function') {
+    throw new TypeError(
+      'describeResumeContract needs { describe, it } of a test runner: pass them, there are no globals',
+    )
+  }
   const how = store.crossProcess === true ? 'real SIGKILLs' : 'abandoned engines'
   runner.describe(`resume contract: ${store.name} (${how})`, () => {
     for (const each of resumeContractCases) {

@@ -77,7 +77,7 @@ async function work(order: HostOrder): Promise<void> {
   }
   engine.bus.subscribe('tool.result', async () => {
     await engine.session.writeFile('files/unfinished.md', 'Written after the last boundary.\n')
-    report({ kind: 'mid-turn', turn: order.turns + 1, unfinished: ['unfinished.md'] })
+    report({ kind: 'mid-turn', turn: order.turns + 1, unfinished: ['files/unfinished.md'] })
     await new Promise(() => {
       setInterval(() => undefined, 60_000)
     })

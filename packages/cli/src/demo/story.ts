@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareFingerprints, type Check } from './compare.ts'
-import { FULL_TEXT_QUERY, type HostOrder, type HostReport } from './host-order.ts'
+import { FULL_TEXT_QUERY, type HostOrder } from './host-order.ts'
 import { COMPLETED_TURNS } from './librarian.ts'
 import { lastReport, runHost, type HostRun } from './run-host.ts'
 
@@ -27,10 +27,14 @@ export interface Story {
   firstTurnMs: number
 }
 
+function sessionIdOf({ seed }: StoryOptions): string {
+  return `demo-${seed}`
+}
+
 function orderFor(options: StoryOptions, role: HostOrder['role'], host: string): HostOrder {
   return {
     role,
-    sessionId: `demo-${options.seed}`,
+    sessionId: sessionIdOf(options),
     dataRoot: join(options.dir, host),
     backend: { name: options.backendName, bucket: join(options.dir, 'bucket'), module: options.backendModule },
     seed: options.seed,
@@ -45,12 +49,9 @@ function failureOf(run: HostRun, host: string): Error {
   return new Error(`${host} ended with ${end} before it reported what was expected\n${run.stderr}`.trim())
 }
 
-function lostWrites(options: StoryOptions, unfinished: string[], resumed: HostReport & { kind: 'resumed' }): Check {
-  const kept = unfinished.filter(
-    (path) =>
-      path in resumed.fingerprint.files ||
-      existsSync(join(options.dir, 'host-b', 'sessions', `demo-${options.seed}`, path)),
-  )
+function lostWrites(options: StoryOptions, unfinished: readonly string[]): Check {
+  const sessionDir = join(options.dir, 'host-b', 'sessions', sessionIdOf(options))
+  const kept = unfinished.filter((path) => existsSync(join(sessionDir, path)))
   return {
     what: 'writes after the last boundary',
     found: kept.length === 0 ? 'rightly lost' : `still there: ${kept.join(', ')}`,
@@ -95,10 +96,10 @@ export async function tellStory(options: StoryOptions): Promise<Story> {
       found: `${evidence.journalEvents} events, ${evidence.journalDamage} damaged`,
       ok: evidence.journalEvents > 0 && evidence.journalDamage === 0,
     },
-    lostWrites(options, midTurn.unfinished, resumed),
+    lostWrites(options, midTurn.unfinished),
   ]
   return {
-    sessionId: `demo-${options.seed}`,
+    sessionId: sessionIdOf(options),
     checks,
     ok: checks.every((check) => check.ok),
     bootMs: booted.bootMs,
