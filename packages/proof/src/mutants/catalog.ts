@@ -1,0 +1,19 @@
+import { commitMutants } from './commit.ts'
+import { hydrationMutants } from './hydration.ts'
+import type { Mutant } from './mutant.ts'
+import { outageMutants } from './outage.ts'
+import { ownershipMutants } from './ownership.ts'
+import { sharedStoreMutants } from './shared-stores.ts'
+import { snapshotMutants } from './snapshot.ts'
+import { treeChoiceMutants } from './tree-choice.ts'
+
+/** Every mutant that a test must catch. */
+export const MUTANTS: readonly Mutant[] = [
+  ...commitMutants,
+  ...snapshotMutants,
+  ...hydrationMutants,
+  ...treeChoiceMutants,
+  ...outageMutants,
+  ...ownershipMutants,
+  ...sharedStoreMutants,
+]

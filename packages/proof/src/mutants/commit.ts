@@ -1,0 +1,104 @@
+import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+
+const COMMIT = `${DURABILITY}/snapshot-commit.ts`
+const RUN = `${DURABILITY}/snapshot-run.ts`
+const SESSION = `${DURABILITY}/session-snapshots.ts`
+
+const ORDER = unitTest('snapshot', 'commits in one order only')
+
+/** The order of a commit: objects, flush, note on the local disk, manifest, flush, marker, flush. */
+export const commitMutants: readonly Mutant[] = [
+  {
+    id: 'marker-before-objects',
+    breaks: 'puts a marker before any object of the generation is stored',
+    file: RUN,
+    find: `await this.#failpoint('snapshot:staged')`,
+    replace: `await this.#failpoint('snapshot:staged')
+    const { writeFileSync } = await import('node:fs')
+    writeFileSync(join(stagingDir, 'early'), '{}')
+    await this.#store.put(this.#keys.marker, join(stagingDir, 'early'), this.#waiting)`,
+    tests: [ORDER],
+  },
+  {
+    id: 'marker-before-manifest',
+    breaks: 'puts the marker where the manifest belongs, and the manifest last',
+    file: COMMIT,
+    find: `await store.put(keys.manifest, manifestPath, waiting)
+  await failpoint('snapshot:manifest-put')
+  await store.flush(waiting)
+  await failpoint('snapshot:manifest-flushed')
+  await store.put(keys.marker, markerPath, waiting)`,
+    replace: `await store.put(keys.marker, markerPath, waiting)
+  await failpoint('snapshot:manifest-put')
+  await store.flush(waiting)
+  await failpoint('snapshot:manifest-flushed')
+  await store.put(keys.manifest, manifestPath, waiting)`,
+    tests: [ORDER],
+  },
+  {
+    id: 'flush-of-objects-skipped',
+    breaks: 'puts the manifest while objects may not be durable',
+    file: RUN,
+    find: `await this.#store.flush(this.#waiting)
+    await this.#failpoint('snapshot:objects-flushed')`,
+    replace: `await this.#failpoint('snapshot:objects-flushed')`,
+    tests: [ORDER],
+  },
+  {
+    id: 'flush-of-manifest-skipped',
+    breaks: 'puts the marker while the manifest may not be durable',
+    file: COMMIT,
+    find: `await store.flush(waiting)
+  await failpoint('snapshot:manifest-flushed')`,
+    replace: `await failpoint('snapshot:manifest-flushed')`,
+    tests: [ORDER],
+  },
+  {
+    id: 'last-flush-skipped',
+    breaks: 'says that a turn is stored while its marker may not be durable',
+    file: COMMIT,
+    find: `await store.flush(waiting)
+  await failpoint('snapshot:marker-flushed')`,
+    replace: `await failpoint('snapshot:marker-flushed')`,
+    tests: [ORDER],
+  },
+  {
+    id: 'note-after-manifest',
+    breaks: 'notes the pair on the local disk only when the manifest was put',
+    file: COMMIT,
+    find: `await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
+  await failpoint('snapshot:before-manifest')
+  await store.put(keys.manifest, manifestPath, waiting)`,
+    replace: `await failpoint('snapshot:before-manifest')
+  await store.put(keys.manifest, manifestPath, waiting)
+  await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })`,
+    tests: [unitTest('snapshot', 'does not begin to commit when noting the pair fails')],
+  },
+  {
+    id: 'note-forgotten',
+    breaks: 'never notes the pair on the local disk before the manifest is put',
+    file: SESSION,
+    find: `beforeCommit: (pair) => record.aboutToCommit(pair),`,
+    replace: `beforeCommit: async () => undefined,`,
+    tests: [
+      unitTest('resolve-tree', 'is used when the answer to its own last commit was lost'),
+      engineTest('two-hosts/own-commit', 'is known for ours by the next run on that machine'),
+    ],
+  },
+  {
+    id: 'manifest-of-the-uploaded',
+    breaks: 'names in the manifest only what this turn uploaded',
+    file: `${DURABILITY}/snapshot-tree.ts`,
+    find: `return { tree, entries: this.#stored, uploaded`,
+    replace: `return { tree, entries: new Map([...this.#stored].filter(([path]) => this.#uploaded.has(path))), uploaded`,
+    tests: [unitTest('snapshot', 'are skipped when the listing shows the blob at its size')],
+  },
+  {
+    id: 'generation-repeats',
+    breaks: 'commits every generation under the same number',
+    file: SESSION,
+    find: `const generation = highest + 1`,
+    replace: `const generation = Math.max(1, highest)`,
+    tests: [unitTest('session-durability', 'grow across runs and hosts')],
+  },
+]

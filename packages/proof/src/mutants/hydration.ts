@@ -1,0 +1,119 @@
+import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+
+const RUN = `${DURABILITY}/hydrate-run.ts`
+const FETCH = `${DURABILITY}/hydrate-fetch.ts`
+const JUDGE = `${DURABILITY}/hydrate-judge.ts`
+
+/** What a hydration takes, refuses and repairs. */
+export const hydrationMutants: readonly Mutant[] = [
+  {
+    id: 'digests-unchecked',
+    breaks: 'believes what it fetched without comparing digests',
+    file: FETCH,
+    find: `if (digest.bytes !== entry.size || digest.sha256 !== entry.sha256) {`,
+    replace: `if (digest.bytes !== entry.size) {`,
+    tests: [
+      unitTest('hydrate', 'that lost or changed a blob fails the boot'),
+      unitTest('hydrate', 'that rewrote an object in place leaves a mixture'),
+    ],
+  },
+  {
+    id: 'prune-forgotten',
+    breaks: 'keeps what lies under the prefix and no manifest names',
+    file: `${DURABILITY}/hydrate-unnamed.ts`,
+    find: `const isExtra = (path: string): boolean => isBlob(path) && !named.has(path) && !isBelowLeaf(path, named)`,
+    replace: `const isExtra = (path: string): boolean => !named.has(path) && !isBelowLeaf(path, named)`,
+    tests: [unitTest('hydrate', 'nothing of what was pruned is left in the tree')],
+  },
+  {
+    id: 'manifest-unscrubbed',
+    breaks: 'restores a lock, sidecars and temporary files that a manifest names',
+    file: `${DURABILITY}/manifest-scrub.ts`,
+    find: `const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))`,
+    replace: `const kept = objects`,
+    tests: [unitTest('hydrate', 'with a manifest that names our lock')],
+  },
+  {
+    id: 'lock-not-staged',
+    breaks: 'lets the tree appear without our lock in it',
+    file: RUN,
+    find: `await prepareStaging(stagingDir)`,
+    replace: `void prepareStaging`,
+    tests: [unitTest('hydrate', 'has our lock in the tree from the first moment it can be seen')],
+  },
+  {
+    id: 'outage-is-never-seen',
+    breaks: 'takes a store that fails for one that has no manifest',
+    file: `${DURABILITY}/manifest-store.ts`,
+    find: `if (isNexusError(error, 'NOT_FOUND') && error.op !== READ_LOCAL) return undefined`,
+    replace: `if (isNexusError(error)) return undefined`,
+    tests: [unitTest('manifest-store', 'is never "none" when the store fails')],
+  },
+  {
+    id: 'append-not-cut',
+    breaks: 'restores an object with what an interrupted snapshot appended to it',
+    file: FETCH,
+    find: `if (digest.size > entry.size) {`,
+    replace: `if (digest.size < entry.size) {`,
+    tests: [unitTest('hydrate', 'that appended to an object is undone by cutting it back')],
+  },
+  {
+    id: 'segment-not-rebuilt',
+    breaks: 'gives up an active segment that a rotation emptied',
+    file: RUN,
+    find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH)) {`,
+    replace: `if (fetched.differing.has('')) {`,
+    tests: [engineTest('snapshot-journal', 'a rotation inside an interrupted snapshot')],
+  },
+  {
+    id: 'lost-object-ignored',
+    breaks: 'boots without an object that the manifest names and the store lost',
+    file: JUDGE,
+    find: `if (lost !== undefined) {`,
+    replace: `if (lost === '') {`,
+    tests: [unitTest('hydrate', 'that lost a named object fails the boot and names it')],
+  },
+  {
+    id: 'mixture-unreported',
+    breaks: 'says nothing of objects that an interrupted snapshot overwrote',
+    file: JUDGE,
+    find: `return { generation, reason: REASON, paths }`,
+    replace: `return undefined`,
+    tests: [
+      unitTest('hydrate', 'that rewrote an object in place leaves a mixture'),
+      engineTest('two-hosts/own-commit', 'tells which objects were overwritten by the dead one'),
+    ],
+  },
+  {
+    id: 'newer-commit-unread',
+    breaks: 'takes a commit that landed during the hydration for damage',
+    file: RUN,
+    find: `if (!isWhole(fetched)) {`,
+    replace: `if (isWhole(fetched) && manifest.generation < 0) {`,
+    tests: [unitTest('hydrate', 'of another host that ended well while we fetched is followed')],
+  },
+  {
+    id: 'half-tree-left',
+    breaks: 'leaves a staging directory behind when it fails',
+    file: RUN,
+    find: `await removeStagingDir(stagingDir).catch((error: unknown) => {`,
+    replace: `await Promise.resolve().catch((error: unknown) => {`,
+    tests: [unitTest('hydrate', 'is never "never seen" when the store fails, at whatever call')],
+  },
+  {
+    id: 'modes-forgotten',
+    breaks: 'restores files with the modes that the umask gives',
+    file: `${DURABILITY}/hydrate-restore.ts`,
+    find: `chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)`,
+    replace: `chmodSync(localPath, OWNER_ONLY_FILE)`,
+    tests: [unitTest('hydrate', 'holds under umask')],
+  },
+  {
+    id: 'escaping-paths',
+    breaks: 'takes any path that a manifest names',
+    file: `${DURABILITY}/manifest-parse.ts`,
+    find: `if (fault !== undefined) throw new Fault(\`names \${quote(path)} in \${where}, which \${fault}\`)`,
+    replace: `void fault`,
+    tests: [{ file: `${DURABILITY}/manifest-parse.test.ts`, name: 'refuses the path' }],
+  },
+]

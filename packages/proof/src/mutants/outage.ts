@@ -1,0 +1,158 @@
+import { DURABILITY, unitTest, type Mutant } from './mutant.ts'
+
+const OUTAGE = `${DURABILITY}/outage.ts`
+const LEDGER = `${DURABILITY}/store-ledger.ts`
+const RECOVERY = `${DURABILITY}/recovery.ts`
+const ENDING = `${DURABILITY}/session-ending.ts`
+
+/** What an outage does to turns, how it is paid back, and how a run ends in it. */
+export const outageMutants: readonly Mutant[] = [
+  {
+    id: 'gate-never-closed',
+    breaks: 'takes input under strict although the last turn is not stored',
+    file: OUTAGE,
+    find: `if (endangersTurns && policy === 'strict') gate.close(gateReason(error))`,
+    replace: `void [endangersTurns, policy, gate, gateReason]`,
+    tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
+  },
+  {
+    id: 'gate-never-opened',
+    breaks: 'goes on refusing input after a snapshot was stored',
+    file: LEDGER,
+    find: `gate.open()`,
+    replace: `void gate`,
+    tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
+  },
+  {
+    id: 'gate-before-all',
+    breaks: 'refuses an input before a cancel can be heard',
+    file: `${DURABILITY}/gate.ts`,
+    find: `export const GATE_PRIORITY = 200`,
+    replace: `export const GATE_PRIORITY = -200`,
+    tests: [unitTest('gate', 'runs behind everything else')],
+  },
+  {
+    id: 'gate-for-a-blob',
+    breaks: 'refuses input because a blob could not be uploaded ahead of its turn',
+    file: LEDGER,
+    find: `pushFailed(error: Error): void {
+    this.outage.failed(error, { endangersTurns: false })`,
+    replace: `pushFailed(error: Error): void {
+    this.outage.failed(error, { endangersTurns: true })`,
+    tests: [unitTest('session-blobs', 'never close the gate when they fail')],
+  },
+  {
+    id: 'error-unannounced',
+    breaks: 'raises no core.error under strict when a snapshot fails',
+    file: LEDGER,
+    find: `if (policy === 'strict') {`,
+    replace: `if (policy === 'degrade') {`,
+    tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
+  },
+  {
+    id: 'degraded-at-every-failure',
+    breaks: 'reports an outage once for each of its failures',
+    file: OUTAGE,
+    find: `if (this.#state !== undefined) {
+      this.#state.consecutiveFailures += 1
+      this.#state.failures += 1
+      this.#state.lastError = error
+      return`,
+    replace: `if (this.#state !== undefined) {
+      this.#state.consecutiveFailures += 1
+      this.#state.failures += 1
+      this.#state.lastError = error
+      this.#postDegraded(this.#state)
+      return`,
+    tests: [unitTest('session-durability', 'an outage costs no turn, is reported once')],
+  },
+  {
+    id: 'debts-forgotten',
+    breaks: 'calls an outage over while something is still owed to the store',
+    file: LEDGER,
+    find: `if (!recovery.owesAnything && !guard.undecided && guard.lost === undefined) this.outage.over()`,
+    replace: `if (recovery !== undefined && guard !== undefined) this.outage.over()`,
+    tests: [unitTest('session-durability', 'an outage costs no turn')],
+  },
+  {
+    id: 'retry-gives-up',
+    breaks: 'stops retrying after a few failures',
+    file: RECOVERY,
+    find: `if (this.owesAnything) this.#schedule()
+      })`,
+    replace: `if (this.owesAnything && this.#failures < 3) this.#schedule()
+      })`,
+    tests: [unitTest('recovery', 'retries after 1 s, doubling to 60 s')],
+  },
+  {
+    id: 'retry-without-backoff',
+    breaks: 'retries every second however long the outage lasts',
+    file: RECOVERY,
+    find: `firstDelayMs * 2 ** Math.min(this.#failures, 30)`,
+    replace: `firstDelayMs`,
+    tests: [unitTest('recovery', 'retries after 1 s, doubling to 60 s')],
+  },
+  {
+    id: 'overflow-loses',
+    breaks: 'drops pushes that do not fit, and owes nothing for them',
+    file: RECOVERY,
+    find: `this.#dropped += 1
+      this.#snapshotOwedSince = serial`,
+    replace: `this.#dropped += 1`,
+    tests: [unitTest('recovery', 'owes a whole snapshot when the queue overflows')],
+  },
+  {
+    id: 'unflushed-pushes-forgotten',
+    breaks: 'forgets pushes whose flush failed',
+    file: RECOVERY,
+    find: `if (!(await actions.flush(signal))) return false`,
+    replace: `await actions.flush(signal)`,
+    tests: [unitTest('recovery', 'keeps pushes whose flush failed')],
+  },
+  {
+    id: 'retry-stores-half-a-turn',
+    breaks: 'retries a snapshot in the middle of a turn',
+    file: `${DURABILITY}/session-durability.ts`,
+    find: `mayTakeSnapshot: () => this.#ready && this.#tracker.betweenTurns,`,
+    replace: `mayTakeSnapshot: () => this.#ready,`,
+    tests: [unitTest('session-recovery', 'never stores half a turn')],
+  },
+  {
+    id: 'retry-in-the-way',
+    breaks: 'lets a retry go on storing what a turn that began meanwhile writes',
+    file: `${DURABILITY}/session-snapshots.ts`,
+    find: `this.#retry = retry
+    const signal`,
+    replace: `const signal`,
+    tests: [unitTest('session-recovery', 'gives way when a turn begins')],
+  },
+  {
+    id: 'last-snapshot-skipped',
+    breaks: 'stops without a final snapshot',
+    file: ENDING,
+    find: `const stored = clean && (await this.#storeLast(signal, failures))`,
+    replace: `const stored = clean && signal.aborted`,
+    tests: [unitTest('session-durability', 'stores everything, removes the owner marker')],
+  },
+  {
+    id: 'strict-stop-resolves',
+    breaks: 'ends well under strict although the last snapshot failed',
+    file: ENDING,
+    find: `if (policy === 'strict' && clean) throw failure`,
+    replace: `void policy`,
+    tests: [unitTest('session-durability', 'rejects under strict when the last snapshot failed')],
+  },
+  {
+    id: 'abandon-goes-on',
+    breaks: 'lets a snapshot that runs go on when the run is abandoned',
+    file: ENDING,
+    find: `outbox.close()
+    snapshots.stop()
+    blobs.close()`,
+    replace: `outbox.close()`,
+    tests: [
+      unitTest('session-durability', 'leaves marker and store as they are when the run is abandoned'),
+      unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon'),
+    ],
+  },
+]

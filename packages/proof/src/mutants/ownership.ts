@@ -1,0 +1,65 @@
+import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+
+const OWNER = `${DURABILITY}/owner.ts`
+
+/** The owner marker. */
+export const ownershipMutants: readonly Mutant[] = [
+  {
+    id: 'foreign-marker-deleted',
+    breaks: 'removes at its end a marker that is not its own',
+    file: OWNER,
+    find: `if (holder?.instanceId !== this.#options.identity.instanceId) return`,
+    replace: `void holder`,
+    tests: [
+      unitTest('owner', 'is left alone by a heartbeat that finds another instance'),
+      engineTest('two-hosts/owner', 'both hear of it'),
+    ],
+  },
+  {
+    id: 'heartbeat-steals',
+    breaks: 'writes its marker over that of another instance at every heartbeat',
+    file: OWNER,
+    find: `if (!yields) await this.#write(signal)`,
+    replace: `void yields
+      await this.#write(signal)`,
+    tests: [unitTest('owner', 'is left alone by a heartbeat that finds another instance')],
+  },
+  {
+    id: 'conflict-repeated',
+    breaks: 'reports the same conflict at every heartbeat',
+    file: OWNER,
+    find: `if (this.#reported) return`,
+    replace: `if (this.#verdict === 'free') return`,
+    tests: [engineTest('proof-owner', 'a conflict that lasts is reported once')],
+  },
+  {
+    id: 'crash-is-conflict',
+    breaks: 'reports a conflict with a process of this machine that is gone',
+    file: `${DURABILITY}/owner-marker.ts`,
+    find: `if (marker.host === us.host && isGone(marker, us, isRunning)) return 'crashed'`,
+    replace: `void isGone`,
+    tests: [
+      unitTest('owner', 'takes over in silence from a process of this host that is gone'),
+      engineTest('two-hosts/owner', 'raise nothing when the first one crashed on this machine'),
+    ],
+  },
+  {
+    id: 'marker-outlives-stop',
+    breaks: 'leaves its marker behind after a stop',
+    file: OWNER,
+    find: `await store.delete(this.#marker.key, options)`,
+    replace: `void options`,
+    tests: [
+      unitTest('session-durability', 'stores everything, removes the owner marker'),
+      engineTest('two-hosts/owner', 'a stop takes the marker away'),
+    ],
+  },
+  {
+    id: 'garbage-marker-fatal',
+    breaks: 'never replaces a marker that can not be understood',
+    file: OWNER,
+    find: `if (signal.aborted || (isNexusError(error) && error.retryable)) throw error`,
+    replace: `if (signal.aborted || isNexusError(error)) throw error`,
+    tests: [unitTest('owner', 'the owner marker of a run')],
+  },
+]

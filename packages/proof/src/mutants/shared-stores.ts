@@ -1,0 +1,48 @@
+import { DURABILITY, unitTest, type Mutant } from './mutant.ts'
+
+const STORE = `${DURABILITY}/shared-roots-store.ts`
+const ROOTS = `${DURABILITY}/shared-roots.ts`
+
+/** App- and agent-scope stores. */
+export const sharedStoreMutants: readonly Mutant[] = [
+  {
+    id: 'foreign-store-overwritten',
+    breaks: 'overwrites a shared store that this machine neither hydrated nor wrote',
+    file: STORE,
+    find: `if (held !== undefined && !attempts.includes(held)) return { ...about, outcome: 'refused' }`,
+    replace: `void held`,
+    tests: [unitTest('shared-roots', 'an object that this machine neither hydrated nor stored')],
+  },
+  {
+    id: 'attempt-unnoted',
+    breaks: 'does not recognise its own first store when the answer was lost',
+    file: STORE,
+    find: `const attempts = [...(known?.attempts ?? []), sha256]`,
+    replace: `const attempts = [...(known?.attempts ?? [])]`,
+    tests: [unitTest('shared-roots', 'is not what our own first store left when its answer was lost')],
+  },
+  {
+    id: 'session-in-shared-key',
+    breaks: 'makes a shared key that names the session',
+    file: `${DURABILITY}/shared-store-key.ts`,
+    find: `if (segments.includes(sessionId)) throw refusal`,
+    replace: `if (segments.length === 0) throw refusal`,
+    tests: [unitTest('shared-store-key', 'is refused for')],
+  },
+  {
+    id: 'unseen-store-opens',
+    breaks: 'opens an empty shared store where the real one could not be looked for',
+    file: ROOTS,
+    find: `if (!this.#unseen.has(root) || existsSync(path)) return`,
+    replace: `if (root !== '' || existsSync(path)) return`,
+    tests: [unitTest('shared-roots', 'a store that is missing stays closed until it was looked for')],
+  },
+  {
+    id: 'shared-flush-skipped',
+    breaks: 'notes shared stores as stored before they are durable',
+    file: STORE,
+    find: `await store.flush({ signal })`,
+    replace: `void store`,
+    tests: [unitTest('shared-roots', 'uploads what changed, and flushes it')],
+  },
+]

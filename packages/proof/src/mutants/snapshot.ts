@@ -1,0 +1,115 @@
+import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+
+const TREE = `${DURABILITY}/snapshot-tree.ts`
+const UPLOAD = `${DURABILITY}/upload.ts`
+
+/** What a snapshot uploads, skips and names. */
+export const snapshotMutants: readonly Mutant[] = [
+  {
+    id: 'skip-without-listing',
+    breaks: 'skips a file that never changes although the listing does not show it at its size',
+    file: TREE,
+    find: `if (this.#sizes?.get(path) !== stat.size) return false`,
+    replace: `if (this.#sizes === undefined) return false`,
+    tests: [
+      unitTest('snapshot', 'are skipped when the listing shows the blob at its size'),
+      unitTest('snapshot', 'are uploaded again when the stored one'),
+    ],
+  },
+  {
+    id: 'segment-trusted-by-size',
+    breaks: 'skips a sealed segment or metadata whose size fits, whatever its digest',
+    file: TREE,
+    find: `else if (committed?.size === stat.size && committed.sha256 === sha256 && !this.#options.memory.isUnsettled(path))`,
+    replace: `else if (committed?.size === stat.size)`,
+    tests: [
+      unitTest('snapshot', 'is uploaded again when its number is used anew at the same size'),
+      unitTest('snapshot', 'are uploaded when metadata has changed at the same size'),
+    ],
+  },
+  {
+    id: 'failed-snapshot-forgotten',
+    breaks: 'trusts committed digests of objects that a failed snapshot may have overwritten',
+    file: TREE,
+    find: `memory.noteUpload(path)`,
+    replace: `void memory`,
+    tests: [unitTest('snapshot', 'that a failed snapshot may have overwritten are not trusted')],
+  },
+  {
+    id: 'no-order-of-uploads',
+    breaks: 'overwrites committed objects before new ones are stored',
+    file: `${DURABILITY}/snapshot-plan.ts`,
+    find: `export const OVERWRITING_RANK = 2`,
+    replace: `export const OVERWRITING_RANK = 0`,
+    tests: [engineTest('proof-upload-order', 'no committed object is overwritten while a new one is still on its way')],
+  },
+  {
+    id: 'listing-outage-ignored',
+    breaks: 'takes a listing that fails for the moment for a store that can not list',
+    file: `${DURABILITY}/snapshot-listing.ts`,
+    find: `if (isPassing(error)) throw error`,
+    replace: `void isPassing`,
+    tests: [unitTest('snapshot', 'wait for a store whose listing fails for the moment')],
+  },
+  {
+    id: 'change-during-upload-ignored',
+    breaks: 'takes the digest of a file that changed between hashing and storing it',
+    file: UPLOAD,
+    find: `if (sameFileStat(before, after)) {`,
+    replace: `if (after !== undefined) {`,
+    tests: [unitTest('upload', 'a file that changes while it is stored')],
+  },
+  {
+    id: 'unstored-dropped',
+    breaks: 'drops the committed version of a file that can not be stored now, and of blobs that were evicted',
+    file: `${DURABILITY}/manifest-build.ts`,
+    find: `if (entries.has(path) || !(evicted || isUnstorable(path)) || !isFree(path)) continue`,
+    replace: `if (entries.has(path) || evicted || isUnstorable(path) || !isFree(path)) continue`,
+    tests: [
+      unitTest('snapshot', 'keeps its committed version named'),
+      unitTest('snapshot', 'that were evicted here stay named'),
+    ],
+  },
+  {
+    id: 'lock-crosses',
+    breaks: 'stores the session lock with the tree',
+    file: `${DURABILITY}/keys.ts`,
+    find: `(name === SESSION_LOCK || STAGING_NAME.test(name))`,
+    replace: `STAGING_NAME.test(name)`,
+    tests: [unitTest('snapshot', 'keeps what never crosses here')],
+  },
+  {
+    id: 'links-followed',
+    breaks: 'stores what a link points to',
+    file: `${DURABILITY}/tree-walk.ts`,
+    find: `return this.#fs.lstatSync(this.#absolute(path), { bigint: true, throwIfNoEntry: false })`,
+    replace: `return nodeFs.statSync(this.#absolute(path), { bigint: true, throwIfNoEntry: false })`,
+    tests: [unitTest('snapshot', 'uploads no byte of what a link points to')],
+  },
+  {
+    id: 'tree-looked-at-once',
+    breaks: 'never looks again at directories that changed while they were walked',
+    file: `${DURABILITY}/tree-walk.ts`,
+    find: `await this.#settle(MAX_LOOKS - 1)`,
+    replace: `void MAX_LOOKS`,
+    tests: [unitTest('tree-walk', 'loses neither name of a file that moves')],
+  },
+  {
+    id: 'database-copied-raw',
+    breaks: 'stores databases of the run as they lie on the disk, without their write-ahead log',
+    file: `${DURABILITY}/snapshot-stage.ts`,
+    find: `staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath)`,
+    replace: `staged(path, copy.livePath, copy.sizeBytes, copy.livePath)`,
+    tests: [engineTest('engine-faults', 'store exactly what is committed of databases with an iterator')],
+  },
+  {
+    id: 'request-joins-running',
+    breaks: 'lets a request share a snapshot that has already walked the tree',
+    file: `${DURABILITY}/snapshot-slot.ts`,
+    find: `const batch = (this.#next ??= openBatch<Request, Outcome>())`,
+    replace: `const batch = this.#running ?? (this.#next ??= openBatch<Request, Outcome>())`,
+    tests: [
+      unitTest('snapshot-slot', 'lets requests that arrive while one runs share the next, and never the running one'),
+    ],
+  },
+]

@@ -1,0 +1,150 @@
+import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+
+const VERDICT = `${DURABILITY}/tree-verdict.ts`
+const RESOLVE = `${DURABILITY}/resolve-tree.ts`
+const GUARD = `${DURABILITY}/commit-guard.ts`
+
+/** Which tree is true, at boot and before every commit. */
+export const treeChoiceMutants: readonly Mutant[] = [
+  {
+    id: 'lost-answers-are-foreign',
+    breaks: 'takes its own commit whose answer was lost for another host’s',
+    file: `${DURABILITY}/machine-record.ts`,
+    find: `return (record.committed !== undefined && same(record.committed)) || record.pending.some(same)`,
+    replace: `return record.committed !== undefined && same(record.committed)`,
+    tests: [
+      unitTest('tree-verdict', 'when the store holds a commit of ours whose answer was lost'),
+      engineTest('two-hosts/own-commit', 'is known for ours by the next run on that machine'),
+    ],
+  },
+  {
+    id: 'nonce-ignored',
+    breaks: 'takes another host’s commit of the same generation for its own',
+    file: `${DURABILITY}/machine-record.ts`,
+    find: `other.generation === pair.generation && other.nonce === pair.nonce`,
+    replace: `other.generation === pair.generation`,
+    tests: [unitTest('tree-verdict', 'when another host committed the same generation')],
+  },
+  {
+    id: 'power-loss-ignored',
+    breaks: 'trusts a tree that a power loss may have torn',
+    file: VERDICT,
+    find: `if (record !== undefined && (record.clean || record.bootId === bootId)) return`,
+    replace: `if (record !== undefined) return`,
+    tests: [
+      unitTest('tree-verdict', 'the stored one after a reboot without a stop'),
+      engineTest('two-hosts/power-loss', 'takes its tree for torn'),
+    ],
+  },
+  {
+    id: 'newer-torn-tree-lost',
+    breaks: 'gives up turns that only a tree from before a power loss has',
+    file: VERDICT,
+    find: `return { kind: isNewer ? 'torn-but-newer' : 'torn' }`,
+    replace: `return { kind: 'torn' }`,
+    tests: [
+      unitTest('tree-verdict', 'when it has turns that the store never got'),
+      engineTest('two-hosts/power-loss', 'keeps a tree with turns that the store never got'),
+    ],
+  },
+  {
+    id: 'emptied-conversation-trusted',
+    breaks: 'goes on with a conversation that was emptied outside of a turn',
+    file: VERDICT,
+    find: `if (emptied) return`,
+    replace: `if (emptied && record === undefined) return`,
+    tests: [engineTest('engine-emptied-conversation', 'restores a committed conversation when the local one is')],
+  },
+  {
+    id: 'fork-unnoticed',
+    breaks: 'never says that a tree which is set aside holds turns of its own',
+    file: VERDICT,
+    find: `return localTurnEnd === undefined || localTurnEnd > (record?.lastSeq ?? 0)`,
+    replace: `return localTurnEnd === undefined && record === undefined`,
+    tests: [
+      unitTest('tree-verdict', 'calls it a fork'),
+      engineTest('two-hosts/stale-tree', 'calls it a fork when it has a turn that the store never got'),
+    ],
+  },
+  {
+    id: 'stale-tree-deleted',
+    breaks: 'deletes a tree that another host has overtaken',
+    file: RESOLVE,
+    find: `await rename(path, keptAt)
+  await syncDirectory(sessionsRoot)`,
+    replace: `await rm(path, { recursive: true })
+  await syncDirectory(sessionsRoot)`,
+    tests: [unitTest('resolve-tree', 'is set aside, never deleted, and the session restored')],
+  },
+  {
+    id: 'refuse-ignored',
+    breaks: 'boots on a stale tree although stale_local is refuse',
+    file: RESOLVE,
+    find: `if (verdict.kind === 'stale' && staleLocal === 'refuse') {`,
+    replace: `if (verdict.kind === 'torn' && staleLocal === 'refuse') {`,
+    tests: [unitTest('resolve-tree', 'fails the boot under refuse')],
+  },
+  {
+    id: 'set-aside-not-undone',
+    breaks: 'leaves no tree at all when the restore after setting it aside fails',
+    file: RESOLVE,
+    find: `if (!existsSync(local.path)) await rename(keptAt, local.path)`,
+    replace: `void existsSync`,
+    tests: [unitTest('resolve-tree', 'comes back to its place when the restore fails')],
+  },
+  {
+    id: 'decision-not-repeated',
+    breaks: 'forgets at its first commit that boot could not ask which tree is true',
+    file: GUARD,
+    find: `if (this.#undecided) await this.#decideAgain(held)`,
+    replace: `this.#undecided = false`,
+    tests: [
+      unitTest('resolve-tree', 'a tree that may be torn is not stored'),
+      engineTest('two-hosts/power-loss', 'never stores what may be torn'),
+    ],
+  },
+  {
+    id: 'step-zero-skipped',
+    breaks: 'commits without looking who committed last',
+    file: `${DURABILITY}/session-snapshots.ts`,
+    find: `await this.#options.guard(held)`,
+    replace: `void this.#options.guard`,
+    tests: [
+      unitTest('resolve-tree', 'is certain: the run writes nothing more'),
+      engineTest('two-hosts/frozen-host', 'says so before it stores anything'),
+    ],
+  },
+  {
+    id: 'on-lost-ignored',
+    breaks: 'stops storing although on_lost is overwrite',
+    file: GUARD,
+    find: `if (onLost === 'overwrite') return record.committed(held, record.current.lastSeq)`,
+    replace: `void onLost`,
+    tests: [
+      unitTest('resolve-tree', 'is overwritten when on_lost says so'),
+      engineTest('two-hosts/frozen-host', 'overwrites where on_lost says so'),
+    ],
+  },
+  {
+    id: 'loss-forgotten',
+    breaks: 'writes its owner marker and blobs on after another host has committed',
+    file: GUARD,
+    find: `this.#options.onLoss(this.#lost)`,
+    replace: `void this.#options.onLoss`,
+    tests: [
+      unitTest('resolve-tree', 'is certain: the run writes nothing more'),
+      engineTest('two-hosts/frozen-host', 'says so before it stores anything'),
+    ],
+  },
+  {
+    id: 'clean-end-unnoted',
+    breaks: 'never notes that a run ended well',
+    file: `${DURABILITY}/session-ending.ts`,
+    find: `await record.end({ clean: synced, stored })`,
+    replace: `await record.end({ clean: synced && !stored, stored })`,
+    tests: [
+      engineTest('two-hosts/power-loss', 'goes on with its tree and fetches nothing'),
+      unitTest('resolve-tree', 'is no question after a clean stop'),
+    ],
+  },
+]
