@@ -1,5 +1,6 @@
 import { BucketIdentity } from './bucket-identity.ts'
 import { DirectoryGroup } from './directory-group.ts'
+import { DurableObjects } from './durable-objects.ts'
 import { noFailpoint, type Failpoint } from './failpoint.ts'
 import { nodeFileSystem, type SyncFileSystem } from './file-system.ts'
 import type { FsOptions } from './options.ts'
@@ -15,9 +16,12 @@ export interface BucketContext {
   readonly identity: BucketIdentity
   readonly temps: TempDirectory
   readonly directories: DirectoryGroup
+  readonly durableObjects: DurableObjects
   readonly failpoint: Failpoint
   /** Copies go through it, a chunk per synchronous step, so that memory stays flat whatever runs at once. */
   readonly chunk: Buffer
+  /** What a chunk is compared with. */
+  readonly otherChunk: Buffer
 }
 
 /** Bytes copied in one step; also how often a large copy reports. */
@@ -36,7 +40,9 @@ export function createBucketContext(
     identity: new BucketIdentity(bucket, fs),
     temps: new TempDirectory(bucket, fs, { file: fileMode, directory: directoryMode }),
     directories: new DirectoryGroup(fs, fsync),
+    durableObjects: new DurableObjects(),
     failpoint,
     chunk: Buffer.allocUnsafeSlow(CHUNK_BYTES),
+    otherChunk: Buffer.allocUnsafeSlow(CHUNK_BYTES),
   }
 }

@@ -17,15 +17,15 @@ import type { StoredTemp } from './stored-temp.ts'
 const MAX_ATTEMPTS = 100
 
 /**
- * Gives the temp file the object's name. False when it came to nothing because the key was being taken aside at that
- * moment: the file may be gone, and the put has to be made again, aside.
+ * Gives the temp file the object's name, and the path it has now. Undefined when it came to nothing because the key was
+ * being taken aside at that moment: the file may be gone, and the put has to be made again, aside.
  */
 export function placeTemp(
   context: BucketContext,
   temp: StoredTemp,
   segments: readonly string[],
   owed: OwedSyncs,
-): boolean {
+): string | undefined {
   const { fs } = context
   const place = makePlace(context, segments, owed)
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -33,7 +33,7 @@ export function placeTemp(
       makeAsideDirectory(context, place, owed)
       rename(context, temp, place.aside)
       owed.directories.add(place.asideDirectory)
-      return true
+      return place.aside
     }
     try {
       rename(context, temp, place.plain)
@@ -45,7 +45,7 @@ export function placeTemp(
     owed.directories.add(place.parent)
     // Someone may have begun to take the key aside after we looked: then what we put at the plain path is a leftover.
     const aside = fs.lstatSync(place.aside, { throwIfNoEntry: false, bigint: true })
-    return aside === undefined || aside.ino === temp.inode
+    return aside === undefined || aside.ino === temp.ino ? place.plain : undefined
   }
   throw contended(segments)
 }
@@ -56,7 +56,7 @@ function rename({ fs }: BucketContext, temp: StoredTemp, to: string): void {
   } catch (error) {
     // Over NFS a rename that was sent twice finds its source gone the second time.
     const moved = errorCode(error) === 'ENOENT' && fs.lstatSync(to, { throwIfNoEntry: false, bigint: true })
-    if (typeof moved === 'object' && moved.ino === temp.inode) return
+    if (typeof moved === 'object' && moved.ino === temp.ino) return
     throw error
   }
 }
@@ -102,7 +102,7 @@ function confirmCreated(context: BucketContext, temp: StoredTemp, place: ObjectP
   const aside = context.fs.lstatSync(place.aside, { throwIfNoEntry: false, bigint: true })
   const plain = context.fs.lstatSync(place.plain, { throwIfNoEntry: false, bigint: true })
   if (aside === undefined && plain?.isDirectory() !== true) return true
-  if (aside?.ino === temp.inode) return true
+  if (aside?.ino === temp.ino) return true
   // With a file aside the plain path holds leftovers only, ours too.
   if (aside !== undefined) unlinkFile(context, place.plain)
   throw unknownOutcome(place.plain, 'the key was being moved at that moment')

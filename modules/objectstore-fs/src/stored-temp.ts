@@ -6,7 +6,8 @@ import type { TempFile } from './temp-directory.ts'
 /** A temp file that holds the whole object, synced and closed. */
 export interface StoredTemp extends TempFile {
   /** Tells whether a name still, or already, leads to it. */
-  inode: bigint
+  ino: bigint
+  mtimeNs: bigint
   sizeBytes: number
 }
 
@@ -32,8 +33,8 @@ export async function writeTemp(context: BucketContext, localPath: string, call:
         await copyBytes(context, plan, reportingChunks(call), durable)
         if (durable) fs.fdatasyncSync(temp.fd)
         failpoint('fs:temp-synced')
-        const { ino } = fs.fstatSync(temp.fd, { bigint: true })
-        return { ...temp, inode: ino, sizeBytes: source.sizeBytes }
+        const { ino, mtimeNs } = fs.fstatSync(temp.fd, { bigint: true })
+        return { ...temp, ino, mtimeNs, sizeBytes: source.sizeBytes }
       } finally {
         fs.closeSync(temp.fd)
       }

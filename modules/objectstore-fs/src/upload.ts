@@ -3,6 +3,7 @@ import type { Call } from './call.ts'
 import { contended, linkTemp, placeTemp } from './name-object.ts'
 import type { OwedSyncs } from './object-place.ts'
 import { writeTemp } from './stored-temp.ts'
+import { findUnchanged } from './unchanged.ts'
 
 const MAX_ATTEMPTS = 100
 
@@ -14,10 +15,13 @@ export async function putObject(
   call: Call,
 ): Promise<number> {
   context.identity.check()
+  call.signal.throwIfAborted()
+  const unchanged = await findUnchanged(context, segments, localPath, call)
+  if (unchanged !== undefined) return unchanged
   for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
     const temp = await writeTemp(context, localPath, call)
     const owed: OwedSyncs = { directories: new Set(), entered: [] }
-    let placed = false
+    let placed: string | undefined
     try {
       placed = placeTemp(context, temp, segments, owed)
     } catch (error) {
@@ -25,10 +29,11 @@ export async function putObject(
       throw error
     }
     context.temps.forget(temp)
-    if (!placed) continue
+    if (placed === undefined) continue
     context.failpoint('fs:renamed')
     await context.directories.sync(owed.directories, owed.entered)
     context.failpoint('fs:directory-synced')
+    if (context.durable) context.durableObjects.add(placed, temp)
     return temp.sizeBytes
   }
   throw contended(segments)

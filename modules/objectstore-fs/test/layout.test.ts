@@ -98,6 +98,22 @@ describe('objects on disk', () => {
     expect(readdirSync(test.bucket)).toEqual([])
   })
 
+  it('are not written again when they hold the same bytes, and are when one byte differs', async () => {
+    const content = 'x'.repeat(3_000_000)
+    await put('f', content)
+    const { ino } = statSync(at('f'))
+    await put('f', content)
+    expect(statSync(at('f')).ino).toBe(ino)
+    for (const changed of [`${content.slice(1)}y`, `y${content.slice(1)}`, `${content}x`, content.slice(1), '']) {
+      await put('f', changed)
+      expect(await get('f')).toBe(changed)
+      await put('f', content)
+    }
+    await put('empty', '')
+    await put('empty', '')
+    expect(await get('empty')).toBe('')
+  })
+
   it('take the configured modes', async () => {
     const shared = await test.open({ file_mode: '0640', directory_mode: '0750' })
     await shared.put('modes/f', test.file('x'))
