@@ -36,7 +36,7 @@ export const busJournalBench: Bench = {
       {
         plain: () => ours(PLAIN),
         ahead: () => ours(AHEAD),
-        pino: () => logThroughPino(scratch, count),
+        pino: () => logThroughPino(scratch, count / 4),
         buffered: () => writeLines(scratch, count, BUFFER_BYTES),
         single: () => writeLines(scratch, count, 0),
       },

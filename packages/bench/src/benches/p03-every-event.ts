@@ -19,7 +19,7 @@ export const everyEventBench: Bench = {
   id: 'P3',
   title: 'journal, a sync for every event',
   async run({ quick, scratch }) {
-    const count = quick ? 1_000 : 3_000
+    const count = quick ? 400 : 2_000
     const options = { fsync: 'every-event' as const, rotateBytes: ROTATE_BYTES, sessionId: 'bench' }
     const writer = await JournalWriter.open(scratch.dir('p3'), options)
     const engine = await bootEngine({ root: scratch.dir('p3-engine'), journal: { fsync: 'every-event' } })

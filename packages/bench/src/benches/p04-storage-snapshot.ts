@@ -67,7 +67,7 @@ async function measure({ what, bytes, copies, goals }: Size, { scratch, quick }:
       },
       raw: async () => (await averageMs((dir) => raw.prepare('VACUUM INTO ?').run(join(dir, 'copy.db')))).value,
     },
-    { rounds: quick ? 3 : 9 },
+    { rounds: quick ? 2 : 7 },
   )
   raw.close()
   await manager.dispose()

@@ -38,7 +38,7 @@ async function measure(shape: SessionShape, { scratch, quick }: BenchContext): P
       },
       bound: () => elapsedMs(() => bound.run()),
     },
-    { rounds: quick ? 3 : small ? 25 : 11, warmups: 3 },
+    { rounds: quick ? 3 : small ? 21 : 9, warmups: 2 },
   )
   bound.close()
   await session.engine.abandon()

@@ -27,7 +27,7 @@ export const hydrationBench: Bench = {
         ours: () => resumeMs(sessionId, bucket, scratch, stalls),
         copy: () => elapsedMs(() => copyTree(join(bucket, 'sessions', sessionId), scratch.dir('p7-copy'))),
       },
-      { rounds: quick ? 3 : 7 },
+      { rounds: quick ? 2 : 5 },
     )
     return [
       {

@@ -16,7 +16,7 @@ export const importBench: Bench = {
   async run({ quick }) {
     const names = ['bare', ENGINE, ...MODULES]
     const contenders = Object.fromEntries(names.map((name) => [name, () => elapsedMs(() => runProcess(name))]))
-    const samples = await alternate(contenders, { rounds: quick ? 3 : 15 })
+    const samples = await alternate(contenders, { rounds: quick ? 3 : 21 })
     const bare = samples['bare'] as number[]
     return [ENGINE, ...MODULES].map((name): Row => {
       const extra = (samples[name] as number[]).map((value, round) => value - (bare[round] as number))

@@ -11,18 +11,18 @@ const MIB = 1024 * 1024
 const EVENTS_PER_TURN = 1000
 const ROTATE_BYTES = 4 * MIB
 /** Of the journal that was never rotated: less than what forces a rotation. */
-const UNROTATED_EVENTS = 350_000
+const UNROTATED_EVENTS = 200_000
 
 /** Opening and reading a journal of a long life. */
 export const longJournalBench: Bench = {
   id: 'P12',
   title: 'journal of 1,000,000 events',
   async run({ scratch, quick }) {
-    const events = quick ? 50_000 : 1_000_000
+    const events = quick ? 30_000 : 1_000_000
     const rotated = scratch.dir('p12')
     await writeJournal(rotated, events, ROTATE_BYTES)
     const single = scratch.dir('p12-single')
-    const singleEvents = quick ? 50_000 : UNROTATED_EVENTS
+    const singleEvents = quick ? 30_000 : UNROTATED_EVENTS
     await writeJournal(single, singleEvents, 1024 * MIB)
     const opening = await alternate(
       { rotated: () => openMs(rotated), single: () => openMs(single) },
