@@ -8,7 +8,7 @@ import { until } from '../test/support/until.ts'
 import { systemClock } from './clock.ts'
 import { DurableLog } from './durable-log.ts'
 import { noFailpoint } from './failpoints.ts'
-import { nodeFs } from './journal-fs.ts'
+import { nodeFs, type JournalFs } from './journal-fs.ts'
 import { silentLogger } from './logger.ts'
 import { encodeRecord } from './record.ts'
 import { rotate } from './rotation.ts'
@@ -78,6 +78,61 @@ describe('rotation', () => {
     ])
     expect(seqsOf(await readAll(dir))).toEqual(range(1, last))
     expect(await verify(dir)).toMatchObject({ ok: true, duplicates: 0 })
+  })
+
+  it('is given up when a sync fails meanwhile: what it read may not be what was written', async () => {
+    const dir = tempDir()
+    let failing = false
+    const fs = faultyFs(({ name }) => {
+      if (!failing || name !== 'fdatasync') return undefined
+      failing = false
+      return systemError('EIO')
+    })
+    let writer: JournalWriter | undefined
+    const warnings: unknown[] = []
+    const logger = { ...silentLogger, warn: (fields: unknown) => void warnings.push(fields) }
+    const failpoint = (name: string): void => {
+      if (name !== 'rotate:slice' || warnings.length > 0) return
+      writer?.append(event('meanwhile'), { writeThrough: true })
+      failing = true
+    }
+    writer = await openWriter(dir, { rotateBytes: 1, fs, failpoint, logger })
+    writer.append(event('a'))
+    await writer.turnEnded()
+    await until(() => warnings.length > 0, 'the rotation is given up')
+    expect(sealedIn(dir)).toEqual([])
+    await rotated(writer, dir)
+    await writer.close()
+    expect(await verify(dir)).toMatchObject({ ok: true, events: 2, duplicates: 0 })
+  })
+
+  it('takes the lines out of the active segment only while no sync is going on', async () => {
+    const dir = tempDir()
+    const order: string[] = []
+    const held: (() => void)[] = []
+    const real = faultyFs(() => undefined)
+    const fs = new Proxy(real, {
+      get: (target, name: keyof JournalFs) => {
+        if (name !== 'fdatasync' || !order.includes('rotate:renamed')) return target[name]
+        return (fd: number, callback: (error: Error | null) => void) => {
+          held.push(() => target.fdatasync(fd, callback))
+        }
+      },
+    })
+    const writer = await openWriter(dir, { rotateBytes: 1, fs, failpoint: (name) => void order.push(name) })
+    writer.append(event('a'))
+    await writer.turnEnded()
+    await until(() => order.includes('rotate:renamed'), 'the segment has its name')
+    writer.append(event('b'))
+    const barrier = writer.barrier()
+    await until(() => held.length > 0 && order.includes('rotate:dir-synced'), 'a sync is going on')
+    for (let i = 0; i < 100; i++) await new Promise(setImmediate)
+    expect(order).not.toContain('rotate:tail-copied')
+    held[0]?.()
+    await barrier
+    await until(() => order.includes('rotate:tail-renamed'), 'the rotation is done')
+    await writer.close()
+    expect(await verify(dir)).toMatchObject({ ok: true, events: 2, duplicates: 0 })
   })
 
   it('does not take for synced what was appended right before the new file took the name', async () => {
