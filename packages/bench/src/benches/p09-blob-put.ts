@@ -33,7 +33,7 @@ export const blobPutBench: Bench = {
 }
 
 async function durable(concurrency: number, { scratch, quick }: BenchContext): Promise<Row> {
-  const count = concurrency === 1 ? 60 : quick ? 100 : 160
+  const count = concurrency === 1 ? (quick ? 20 : 60) : quick ? 64 : 160
   // In use already, as stores mostly are: the warm-up makes its directories.
   const blobs = BlobStore.open(scratch.dir('p9-blobs'))
   const dir = scratch.dir('p9-raw')
