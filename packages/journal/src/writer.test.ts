@@ -1,13 +1,12 @@
-import nodeFsModule, { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { isNexusError } from '@nexus/errors'
 import { describe, expect, it } from 'vitest'
-import { event, openWriter, range, readAll, seqsOf } from '../test/support/events.ts'
+import { event, openWriter, readAll, seqsOf } from '../test/support/events.ts'
 import { faultyFs } from '../test/support/faulty-fs.ts'
 import { ManualClock } from '../test/support/manual-clock.ts'
 import { tempDir } from '../test/support/temp-dir.ts'
-import { until } from '../test/support/until.ts'
 import type { FsyncMode } from './header.ts'
-import { decodeLine, type JournalEnvelope } from './record.ts'
+import { decodeLine } from './record.ts'
 
 function linesOf(dir: string): string[] {
   return readFileSync(`${dir}/events.jsonl`, 'utf8').split('\n').slice(0, -1)
@@ -256,166 +255,5 @@ describe('close', () => {
     expect(linesOf(dir)).toHaveLength(1)
     expect(fs.calls.filter(({ name }) => name === 'fdatasync')).toHaveLength(1)
     expect(fs.open.size).toBe(0)
-  })
-})
-
-describe('snapshot', () => {
-  it('holds everything appended before it and nothing later, while appends go on', async () => {
-    const root = tempDir()
-    const dir = `${root}/journal`
-    const dest = `${root}/staging`
-    mkdirSync(dest)
-    const writer = await openWriter(dir, { rotateBytes: 1000 })
-    for (let i = 0; i < 50; i++) writer.append(event('a'))
-    await writer.turnEnded()
-    for (let i = 0; i < 10; i++) writer.append(event('b'))
-    const taking = writer.snapshot(dest)
-    const late = setInterval(() => writer.append(event('late'), { writeThrough: true }), 1)
-    const snapshot = await taking
-    clearInterval(late)
-    writer.append(event('later'), { writeThrough: true })
-
-    expect(snapshot.sealed.map(({ name }) => name)).toEqual(['events-001.jsonl.zst'])
-    for (const { name, path, sizeBytes } of [snapshot.header, ...snapshot.sealed]) {
-      expect(path).toBe(`${dir}/${name}`)
-      expect(statSync(path).size).toBe(sizeBytes)
-    }
-    expect(snapshot.active.path).toBe(`${dest}/events.jsonl`)
-    expect(statSync(snapshot.active.path).size).toBe(snapshot.active.sizeBytes)
-    for (const file of [snapshot.header, ...snapshot.sealed])
-      nodeFsModule.copyFileSync(file.path, `${dest}/${file.name}`)
-    const events = await readAll(dest)
-    expect(seqsOf(events)).toEqual(range(1, snapshot.lastSeq))
-    expect(snapshot.lastSeq).toBeGreaterThanOrEqual(60)
-    expect(events.some(({ type }) => type === 'later')).toBe(false)
-    await writer.close()
-  })
-
-  it('waits for a running rotation', async () => {
-    const root = tempDir()
-    mkdirSync(`${root}/staging`)
-    const order: string[] = []
-    const failpoint = (name: string): void => void order.push(name)
-    const writer = await openWriter(`${root}/journal`, { rotateBytes: 1, failpoint })
-    writer.append(event('a'))
-    await writer.turnEnded()
-    writer.append(event('b'))
-    const snapshot = await writer.snapshot(`${root}/staging`)
-    await writer.close()
-    expect(order.indexOf('rotate:begin')).toBeGreaterThanOrEqual(0)
-    const done = Math.max(order.indexOf('rotate:truncated'), order.indexOf('rotate:tail-renamed'))
-    expect(order.indexOf('snapshot:begin')).toBeGreaterThan(done)
-    expect(snapshot.sealed).toHaveLength(1)
-  })
-
-  it('keeps rotations away until the copy is done, and then lets the one begin that was due', async () => {
-    const root = tempDir()
-    mkdirSync(`${root}/staging`)
-    const order: string[] = []
-    const failpoint = (name: string): void => void order.push(name)
-    const writer = await openWriter(`${root}/journal`, { rotateBytes: 1, failpoint, fsync: 'none' })
-    // More than is copied in one slice.
-    for (let i = 0; i < 30; i++) writer.append(event('a', 'x'.repeat(1_000_000)))
-    const taking = writer.snapshot(`${root}/staging`)
-    await until(() => order.includes('snapshot:begin'), 'the copy begins')
-    expect(order).not.toContain('snapshot:copied')
-    await writer.turnEnded()
-    await taking
-    await until(() => order.includes('rotate:begin'), 'the rotation begins')
-    expect(order.indexOf('rotate:begin')).toBeGreaterThan(order.indexOf('snapshot:copied'))
-    await writer.close()
-  })
-
-  it('works after close', async () => {
-    const root = tempDir()
-    mkdirSync(`${root}/staging`)
-    const writer = await openWriter(`${root}/journal`)
-    writer.append(event('a'))
-    await writer.close()
-    const snapshot = await writer.snapshot(`${root}/staging`)
-    expect(snapshot).toMatchObject({ lastSeq: 1, sealed: [] })
-    expect(readFileSync(snapshot.active.path, 'utf8')).toBe(readFileSync(`${root}/journal/events.jsonl`, 'utf8'))
-  })
-
-  it('never writes over the journal itself', async () => {
-    const dir = tempDir()
-    const writer = await openWriter(dir)
-    writer.append(event('a'))
-    await expect(writer.snapshot(dir)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
-    await writer.close()
-    expect(await readAll(dir)).toHaveLength(1)
-  })
-
-  it('says what failed when the destination is missing, and rotations go on', async () => {
-    const dir = tempDir()
-    const writer = await openWriter(dir, { rotateBytes: 1 })
-    writer.append(event('a'))
-    await expect(writer.snapshot(`${dir}/missing`)).rejects.toMatchObject({ code: 'NOT_FOUND' })
-    await writer.turnEnded()
-    await writer.close()
-    expect(existsSync(`${dir}/events-001.jsonl.zst`)).toBe(true)
-  })
-})
-
-describe('projections', () => {
-  it('get events of their types in order, as they are read back, once they are written', async () => {
-    const dir = tempDir()
-    const writer = await openWriter(dir, { clock: new ManualClock() })
-    const seen: JournalEnvelope[] = []
-    const unsubscribe = writer.subscribeProjection(['a', 'c'], (envelope) => {
-      expect(linesOf(dir).length).toBeGreaterThanOrEqual(envelope.seq)
-      seen.push(envelope)
-    })
-    const payload = { at: new Date(0), bytes: Buffer.from('x') }
-    writer.append(event('a', payload))
-    payload.at = new Date(1)
-    writer.append(event('b'))
-    writer.append(event('c'))
-    expect(seen).toEqual([])
-    await writer.barrier()
-    expect(seqsOf(seen)).toEqual([1, 3])
-    expect(seen[0]?.payload).toEqual({ at: '1970-01-01T00:00:00.000Z', bytes: Buffer.from('x') })
-    unsubscribe()
-    writer.append(event('a'))
-    await writer.close()
-    expect(seen).toHaveLength(2)
-    expect(seen).toEqual((await readAll(dir)).filter(({ seq }) => seq === 1 || seq === 3))
-  })
-
-  it('that throw or reject are logged and harm nobody', async () => {
-    const errors: unknown[] = []
-    const logger = {
-      debug: () => undefined,
-      info: () => undefined,
-      warn: () => undefined,
-      error: (fields: unknown) => void errors.push(fields),
-    }
-    const writer = await openWriter(tempDir(), { logger })
-    const seen: number[] = []
-    writer.subscribeProjection(['a'], () => {
-      throw new Error('sync')
-    })
-    writer.subscribeProjection(['a'], () => Promise.reject(new Error('async')))
-    writer.subscribeProjection(['a'], ({ seq }) => void seen.push(seq))
-    writer.append(event('a'), { writeThrough: true })
-    writer.append(event('a'), { writeThrough: true })
-    await writer.close()
-    expect(seen).toEqual([1, 2])
-    expect(errors).toHaveLength(4)
-  })
-
-  it('may append events themselves', async () => {
-    const dir = tempDir()
-    const writer = await openWriter(dir)
-    const seen: string[] = []
-    writer.subscribeProjection(['a', 'b'], ({ type }) => {
-      seen.push(type)
-      if (type === 'a') writer.append(event('b'), { writeThrough: true })
-    })
-    writer.append(event('a'), { writeThrough: true })
-    writer.append(event('a'), { writeThrough: true })
-    await writer.close()
-    expect(seen).toEqual(['a', 'b', 'a', 'b'])
-    expect(seqsOf(await readAll(dir))).toEqual([1, 2, 3, 4])
   })
 })
