@@ -64,7 +64,11 @@ function install() {
 function build(packages) {
   process.stdout.write('Building\n')
   const filters = packages.map((name) => `--filter=${name}...`)
-  run(join(root, 'node_modules', '.bin', 'turbo'), ['run', 'build', '--output-logs=errors-only', ...filters], 'The build failed.')
+  run(
+    join(root, 'node_modules', '.bin', 'turbo'),
+    ['run', 'build', '--output-logs=errors-only', ...filters],
+    'The build failed.',
+  )
 }
 
 const [flag, ...packages] = process.argv.slice(2)

@@ -72,7 +72,7 @@ export const outageMutants: readonly Mutant[] = [
     file: LEDGER,
     find: `if (!recovery.owesAnything && !guard.undecided && guard.lost === undefined) this.outage.over()`,
     replace: `if (recovery !== undefined && guard !== undefined) this.outage.over()`,
-    tests: [unitTest('session-durability', 'an outage costs no turn')],
+    tests: [unitTest('session-recovery', 'is not given up')],
   },
   {
     id: 'retry-gives-up',
@@ -150,9 +150,6 @@ export const outageMutants: readonly Mutant[] = [
     snapshots.stop()
     blobs.close()`,
     replace: `outbox.close()`,
-    tests: [
-      unitTest('session-durability', 'leaves marker and store as they are when the run is abandoned'),
-      unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon'),
-    ],
+    tests: [unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon')],
   },
 ]

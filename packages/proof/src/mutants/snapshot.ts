@@ -23,7 +23,7 @@ export const snapshotMutants: readonly Mutant[] = [
     find: `else if (committed?.size === stat.size && committed.sha256 === sha256 && !this.#options.memory.isUnsettled(path))`,
     replace: `else if (committed?.size === stat.size)`,
     tests: [
-      unitTest('snapshot', 'is uploaded again when its number is used anew at the same size'),
+      unitTest('snapshot', 'is uploaded again when it changed at the same size between two snapshots'),
       unitTest('snapshot', 'are uploaded when metadata has changed at the same size'),
     ],
   },
@@ -100,7 +100,7 @@ export const snapshotMutants: readonly Mutant[] = [
     file: `${DURABILITY}/snapshot-stage.ts`,
     find: `staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath)`,
     replace: `staged(path, copy.livePath, copy.sizeBytes, copy.livePath)`,
-    tests: [engineTest('engine-faults', 'store exactly what is committed of databases with an iterator')],
+    tests: [engineTest('proof-database-copy', 'a row that a long-lived reader keeps out of the main database file')],
   },
   {
     id: 'request-joins-running',

@@ -131,10 +131,7 @@ export const treeChoiceMutants: readonly Mutant[] = [
     file: GUARD,
     find: `this.#options.onLoss(this.#lost)`,
     replace: `void this.#options.onLoss`,
-    tests: [
-      unitTest('resolve-tree', 'is certain: the run writes nothing more'),
-      engineTest('two-hosts/frozen-host', 'says so before it stores anything'),
-    ],
+    tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
   },
   {
     id: 'clean-end-unnoted',
