@@ -6,7 +6,7 @@ const config: UserConfig = {
   ...base,
   unbundle: true,
   dts: false,
-  entry: ['src/mutants.ts'],
+  entry: ['src/soak.ts', 'src/mutants.ts', 'src/soak/host-child.ts'],
 }
 
 export default config

@@ -155,4 +155,5 @@ async function serve<C extends CommandName>({ id, command, takes }: HostRequest<
 
 registerFlakyFs(faults)
 process.on('message', (request) => void serve(request as HostRequest))
+process.once('disconnect', () => process.exit())
 say({ kind: 'ready' })
