@@ -9,6 +9,9 @@ const repositoryRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '..',
 // Below this package, so that every workspace package resolves from the example as it would from an embedder's program.
 const examplesDir = join(repositoryRoot, 'packages', 'tooling', '.examples')
 
+// Plain `--import tsx` does not reach the worker threads that storage and backends start.
+const registerTsx = new URL('../src/register-tsx.mjs', import.meta.url).href
+
 interface Readme {
   name: string
   path: string
@@ -46,7 +49,7 @@ async function runExample(example: string): Promise<void> {
   try {
     const file = join(directory, 'example.ts')
     writeFileSync(file, example)
-    await promisify(execFile)(process.execPath, ['--import', 'tsx', '--conditions', '@nexus/source', file], {
+    await promisify(execFile)(process.execPath, ['--import', registerTsx, '--conditions', '@nexus/source', file], {
       cwd: directory,
       timeout: 45_000,
       env: { ...process.env, HOME: directory },
