@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareFingerprints, type Check } from './compare.ts'
 import { DATABASE_PATH, emptyFingerprint, type Fingerprint } from './fingerprint.ts'
-import type { HostOrder } from './host-order.ts'
+import { NO_MANIFEST, type HostOrder } from './host-order.ts'
 import { lastReport, runHost, type HostRun } from './run-host.ts'
 import { seededRandom, type Random } from './seeded-random.ts'
 
@@ -159,7 +159,9 @@ export async function crashOnce(
   }
   found.resumed = resumed.turns
   found.mixed = resumed.mixed
-  found.problems.push(...differences(worked, resumed.fingerprint, found.mixed))
+  if (!found.mixed.includes(NO_MANIFEST)) {
+    found.problems.push(...differences(worked, resumed.fingerprint, found.mixed))
+  } else if (found.acknowledged > 0) found.problems.push('the manifest of an acknowledged commit is gone')
   if (resumed.evidence.integrity !== 'ok') found.problems.push(`integrity_check: ${resumed.evidence.integrity}`)
   if (resumed.evidence.journalDamage > 0) found.problems.push(`${resumed.evidence.journalDamage} damaged journal lines`)
   if (lastReport(run, 'done') === undefined) found.problems.push(`host B did not stop: ${run.stderr}`)

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Engine } from '@nexus/engine'
 import { LIBRARIAN_ID } from './librarian.ts'
@@ -44,6 +44,8 @@ function describe(path: string): string {
 }
 
 function filesBelow(root: string): Record<string, string> {
+  // A session that died before its first commit comes back with whatever had reached the store.
+  if (!existsSync(root)) return {}
   const names = readdirSync(root, { recursive: true, encoding: 'utf8' }).toSorted()
   return Object.fromEntries(names.map((name) => [name, describe(join(root, name))]))
 }

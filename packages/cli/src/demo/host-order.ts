@@ -40,3 +40,6 @@ export interface ResumeEvidence {
 
 /** What the demo asks the full-text index after the resume. */
 export const FULL_TEXT_QUERY = 'flush AND device'
+
+/** Stands for every path of a session that died before its first commit: there is no manifest to name them. */
+export const NO_MANIFEST = '(no manifest)'

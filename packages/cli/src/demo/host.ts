@@ -4,7 +4,7 @@ import process from 'node:process'
 import { pathToFileURL } from 'node:url'
 import { Engine, JournalReader, silentLogger } from '@nexus/engine'
 import { takeFingerprint } from './fingerprint.ts'
-import { FULL_TEXT_QUERY, type HostOrder, type HostReport, type ResumeEvidence } from './host-order.ts'
+import { FULL_TEXT_QUERY, NO_MANIFEST, type HostOrder, type HostReport, type ResumeEvidence } from './host-order.ts'
 import { createLibrarian, LIBRARIAN_ID, questionOf } from './librarian.ts'
 
 function report(message: HostReport): void {
@@ -43,7 +43,7 @@ async function openHost(order: HostOrder): Promise<{ engine: Engine; mixed: stri
   })
   const mixed: string[] = []
   engine.bus.subscribe('session.hydrate.mixed', ({ payload }) => {
-    mixed.push(...payload.paths)
+    mixed.push(...(payload.generation === 0 ? [NO_MANIFEST] : payload.paths))
   })
   const startedMs = performance.now()
   await engine.boot()
