@@ -1,4 +1,4 @@
-import { createReadStream, createWriteStream } from 'node:fs'
+import { createReadStream, createWriteStream, type Stats } from 'node:fs'
 import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -30,6 +30,16 @@ function keyOf(path: string): string {
   return Buffer.from(path.slice(0, -SUFFIX.length).replaceAll('/', ''), 'hex').toString()
 }
 
+/** Undefined for a file that was deleted since the directory was read: the object it held is gone, the listing goes on. */
+async function statIfThere(path: string): Promise<Stats | undefined> {
+  try {
+    return await stat(path)
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined
+    throw error
+  }
+}
+
 /** Copies the file's first bytes, as many as it has when it is opened: it may grow meanwhile. */
 async function copySnapshot(from: string, to: string, signal: AbortSignal | undefined): Promise<number> {
   const source = await open(from, 'r')
@@ -58,8 +68,9 @@ export async function openHexBackend({ bucket, prefix }: ObjectStoreConfig): Pro
       if (!path.endsWith(SUFFIX)) continue
       const key = trimKeyPrefix(keyOf(path), prefix)
       if (key === undefined || trimKeyPrefix(key, keyPrefix) === undefined) continue
-      const { size, mtime } = await stat(join(bucket, path))
-      if (!isFolderPlaceholder(key, size)) objects.push({ key, size, modTime: mtime })
+      const found = await statIfThere(join(bucket, path))
+      if (found === undefined || isFolderPlaceholder(key, found.size)) continue
+      objects.push({ key, size: found.size, modTime: found.mtime })
     }
     return objects
   }
