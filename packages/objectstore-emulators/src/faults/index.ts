@@ -1,0 +1,1 @@
+export { type Fault, type FaultKind, type FaultRule, FaultPlan, type RequestFacts } from './fault-plan.ts'
