@@ -1,3 +1,4 @@
+import { blobMutants } from './blobs.ts'
 import { commitMutants } from './commit.ts'
 import { hydrationMutants } from './hydration.ts'
 import type { Mutant } from './mutant.ts'
@@ -16,4 +17,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...outageMutants,
   ...ownershipMutants,
   ...sharedStoreMutants,
+  ...blobMutants,
 ]
