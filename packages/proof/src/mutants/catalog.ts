@@ -1,5 +1,6 @@
 import { blobMutants } from './blobs.ts'
 import { commitMutants } from './commit.ts'
+import { directoryBucketMutants } from './directory-bucket.ts'
 import { hydrationMutants } from './hydration.ts'
 import type { Mutant } from './mutant.ts'
 import { outageMutants } from './outage.ts'
@@ -18,4 +19,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...ownershipMutants,
   ...sharedStoreMutants,
   ...blobMutants,
+  ...directoryBucketMutants,
 ]
