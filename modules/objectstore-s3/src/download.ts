@@ -1,7 +1,7 @@
 import { closeSync, constants, openSync, write, writeSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { promisify } from 'node:util'
-import { GetObjectCommand, type GetObjectCommandOutput } from '@aws-sdk/client-s3'
+import { GetObjectCommand, type GetObjectCommandOutput, HeadObjectCommand } from '@aws-sdk/client-s3'
 import { type ByteRange, joinKey, NexusError, ObjectNotFoundError, quoteKey } from '@nexus/objectstore'
 import type { Connection } from './connection.ts'
 import { S3RequestError, toRequestError } from './errors.ts'
@@ -22,6 +22,8 @@ export interface DownloadOrder {
   /** Written anew; nothing is at it, or a part of an earlier attempt. */
   tempPath: string
   range?: ByteRange
+  /** What the listing said. Another size is believed only when the store, asked again, says so too. */
+  listedBytes?: number
   signal?: AbortSignal | undefined
   /** Called with the bytes of the present attempt so far. */
   onBytes: (bytes: number) => void
@@ -43,10 +45,8 @@ export async function downloadObject(connection: Connection, order: DownloadOrde
   }
 }
 
-async function downloadOnce(
-  connection: Connection,
-  { key, tempPath, range, signal, onBytes }: DownloadOrder,
-): Promise<number> {
+async function downloadOnce(connection: Connection, order: DownloadOrder): Promise<number> {
+  const { key, tempPath, range, signal, onBytes } = order
   const { options } = connection
   const fullKey = joinKey(options.prefix, key)
   const wanted = rangeHeader(range)
@@ -78,6 +78,13 @@ async function downloadOnce(
     const expected = answer.ContentLength
     const arrived = await writeBody(body, tempPath, signal, onBytes)
     if (expected !== undefined && arrived !== expected) throw cut(arrived, expected)
+    if (order.listedBytes !== undefined && arrived !== order.listedBytes) {
+      const { ContentLength: bytes = arrived } = await connection.sendInside(
+        { ...context, operation: 'HeadObject' },
+        (client, each) => client.send(new HeadObjectCommand(input), each),
+      )
+      if (bytes !== arrived) throw cut(arrived, bytes)
+    }
     return arrived
   } catch (error) {
     signal?.throwIfAborted()

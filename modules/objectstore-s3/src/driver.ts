@@ -72,11 +72,12 @@ export class S3Backend implements Backend {
       objects,
       keyPrefix,
       destDir,
-      ({ key }, tempPath, { signal: own, onBytes }) => {
+      ({ key, size }, tempPath, { signal: own, onBytes }) => {
         let reported = 0
         return downloadObject(this.#connection, {
           key,
           tempPath,
+          listedBytes: size,
           signal: own,
           onBytes: (bytes) => {
             if (bytes <= reported) return
