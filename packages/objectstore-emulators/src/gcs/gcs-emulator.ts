@@ -101,6 +101,8 @@ export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise
   }
 
   const handle = async (message: IncomingMessage, response: ServerResponse): Promise<void> => {
+    // A long body waits for room many times.
+    response.setMaxListeners(0)
     const routed = routeRequest(message)
     if (routed === undefined) return sendError(response, new ApiError(404, 'notFound', 'Not Found'), false)
     const key = routed.name === '' ? uploads.nameOf(routed.query) : routed.name
