@@ -8,6 +8,7 @@ import type { Credentials } from './credentials.ts'
 import { answerError, GcsError, networkError } from './errors.ts'
 import type { GcsOptions } from './options.ts'
 import { Slots } from './slots.ts'
+import { transfer } from './transfer.ts'
 
 /** The body of one request. It is opened anew for every attempt. */
 export interface RequestBody {
@@ -134,13 +135,14 @@ export class GcsClient {
       validateStatus: () => true,
       retry: false,
       ...(this.#agent === undefined ? {} : { agent: this.#agent }),
-      // Of the fetch beneath: the bytes are wanted as they are stored, and a redirect is never followed with a token.
-      compress: false,
-      redirect: 'manual',
+      // The part of a fetch that is used when the answer is wanted as a stream.
+      fetchImplementation: transfer as unknown as FetchImplementation,
     } as const
     return await client.request<unknown>(options)
   }
 }
+
+type FetchImplementation = NonNullable<Parameters<AuthClient['request']>[0]['fetchImplementation']>
 
 const USER_AGENT = 'nexus-objectstore-gcs'
 const SHOWN_ERROR_BYTES = 64 * 1024
@@ -169,7 +171,7 @@ function openBody(request: ApiRequest, attempt: Attempt): Readable | undefined {
     attempt.moved()
     onSent?.(bytes)
   })
-  // The fetch pipes the body and never hears of its failure.
+  // A pipe does not pass on the failure of its source.
   stream.once('error', (error) => attempt.fail(error))
   return stream
 }

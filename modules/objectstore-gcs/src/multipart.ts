@@ -9,7 +9,7 @@ import { checkStored, CONTENT_TYPE, metadataOf, type Upload } from './upload-job
  * @see https://cloud.google.com/storage/docs/uploading-objects#rest-upload-objects
  */
 export async function insertObject(bucket: Bucket, upload: Upload, query: Record<string, string>): Promise<void> {
-  const { source, signal, tally } = upload
+  const { name, source, signal, tally } = upload
   const boundary = `nexus-${randomBytes(16).toString('hex')}`
   const head =
     `--${boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n${metadataOf(bucket, upload)}\r\n` +
@@ -20,7 +20,7 @@ export async function insertObject(bucket: Bucket, upload: Upload, query: Record
   const request: ApiRequest = {
     op: 'objects.insert',
     method: 'POST',
-    url: uploadUrl(bucket, { uploadType: 'multipart', kmsKeyName, ...query }),
+    url: uploadUrl(bucket, { uploadType: 'multipart', name, kmsKeyName, ...query }),
     headers: { 'Content-Type': `multipart/related; boundary=${boundary}` },
     body: {
       sizeBytes: Buffer.byteLength(head) + source.sizeBytes + tail.length,

@@ -68,12 +68,12 @@ class Session {
   }
 
   async #start(): Promise<void> {
-    const { signal, source } = this.#upload
+    const { name, signal, source } = this.#upload
     const { kmsKeyName } = this.#bucket.options
     const request: ApiRequest = {
       op: 'uploads.start',
       method: 'POST',
-      url: uploadUrl(this.#bucket, { uploadType: 'resumable', kmsKeyName }),
+      url: uploadUrl(this.#bucket, { uploadType: 'resumable', name, kmsKeyName }),
       headers: {
         'Content-Type': 'application/json; charset=UTF-8',
         'X-Upload-Content-Type': CONTENT_TYPE,
@@ -98,11 +98,7 @@ class Session {
 
   async #ask(): Promise<void> {
     const { signal, source } = this.#upload
-    await this.#put(
-      'uploads.status',
-      { 'Content-Range': `bytes */${source.sizeBytes}`, 'Content-Length': '0' },
-      { signal },
-    )
+    await this.#put('uploads.status', { 'Content-Range': `bytes */${source.sizeBytes}` }, { signal })
   }
 
   async #sendChunk(): Promise<void> {

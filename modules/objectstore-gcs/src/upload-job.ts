@@ -15,10 +15,9 @@ export interface Upload {
 }
 
 /** The metadata that goes with an upload. */
-export function metadataOf({ options }: Bucket, { name, crc32c }: Upload): string {
+export function metadataOf({ options }: Bucket, { crc32c }: Upload): string {
   const { storageClass } = options
   return JSON.stringify({
-    name,
     crc32c,
     contentType: CONTENT_TYPE,
     ...(storageClass === undefined ? {} : { storageClass }),
