@@ -3,6 +3,14 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { Engine } from '@nexus/engine'
+import { type Backend, type Logger, objectStoreConfig, type ObjectStoreConfig } from '@nexus/objectstore'
+import '@nexus/objectstore-fs'
+import '@nexus/objectstore-gcs'
+import '@nexus/objectstore-s3'
+import { openFsBackend } from '@nexus/objectstore-fs/driver'
+import { openGcsBackend } from '@nexus/objectstore-gcs/driver'
+import { openS3Backend } from '@nexus/objectstore-s3/driver'
 import { describe, expect, it } from 'vitest'
 
 const repositoryRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..')
@@ -67,6 +75,45 @@ describe('links', () => {
   })
 })
 
+describe('the guide to object storage', () => {
+  const page = readFileSync(join(repositoryRoot, 'docs/guides/object-storage.md'), 'utf8')
+  const drivers: Record<string, (config: ObjectStoreConfig, options: { logger: Logger }) => Promise<Backend>> = {
+    fs: openFsBackend,
+    gcs: openGcsBackend,
+    s3: openS3Backend,
+  }
+  const silent: Logger = { debug() {}, info() {}, warn() {}, error() {} }
+
+  /** The options that a driver names when it refuses one it doesn't know. */
+  async function optionsOf(backend: string): Promise<string[]> {
+    const settings = backend === 's3' ? { region: 'eu-central-1' } : {}
+    const config = objectStoreConfig({ backend, bucket: 'bucket', ...settings, options: { 'no option': true } })
+    const refusal = await drivers[backend]?.(config, { logger: silent }).then(
+      () => '',
+      (error: Error) => error.message,
+    )
+    return /\(allowed: (.*)\)/.exec(refusal ?? '')?.[1]?.split(', ') ?? []
+  }
+
+  it.each(Object.keys(drivers))('has every option of %s, and no other', async (backend) => {
+    const [, section = ''] = new RegExp(`^## \`${backend}\`([\\s\\S]*?)(?=^## )`, 'm').exec(page) ?? []
+    const [table = ''] = /^\| option [\s\S]*?^$/m.exec(section) ?? []
+    const shown = [...table.matchAll(/^\| (`[^|]*`) \|/gm)].flatMap(([, names = '']) => names.match(/\w+/g) ?? [])
+    expect(shown.toSorted()).toEqual(await optionsOf(backend))
+  })
+
+  it('has configurations that the engine and the drivers take', async () => {
+    const blocks = [...page.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(([, yaml = '']) => yaml)
+    expect(blocks.length).toBeGreaterThan(0)
+    for (const yaml of blocks) {
+      await expect(Engine.fromYaml(yaml, { plugins: [] })).resolves.toBeInstanceOf(Engine)
+      const [, backend = ''] = /backend: (\w+)/.exec(yaml) ?? []
+      const options = [...yaml.matchAll(/^ {6}(\w+):/gm)].map(([, name]) => name)
+      expect(await optionsOf(backend)).toEqual(expect.arrayContaining(options))
+    }
+  })
+})
+
 describe('the page on operating a store', () => {
   const page = readFileSync(join(repositoryRoot, 'docs/operations/object-storage.md'), 'utf8')
 
@@ -110,7 +157,7 @@ describe('the guide to writing a backend', () => {
   it('shows the driver that is tested outside of the workspace, every file of it', () => {
     const tested = filesBelow(outside).map((path) => [relative(outside, path), readFileSync(path, 'utf8')])
     const shown = [...files].filter(([path]) => path.endsWith('.ts'))
-    expect(Object.fromEntries(shown)).toEqual(Object.fromEntries(tested))
+    expect(Object.fromEntries(shown), 'copy what changed in outside/ into the page').toEqual(Object.fromEntries(tested))
   })
 
   it('installs every package that its files import', () => {
