@@ -150,7 +150,7 @@ export class HydrateRun {
       ...this.#waiting,
     })
     // Version 1 says nothing of directories.
-    if (manifest._schema_version === 1) tree.makeSessionDirs()
+    if (manifest['_schema_version'] === 1) tree.makeSessionDirs()
     await restoreAttributes(tree, manifest, { slices: this.#slices, failpoint: this.#failpoint })
     return {
       outcome: 'hydrated',
