@@ -34,6 +34,8 @@ import { UploadRecords } from './upload-records.ts'
 const CREDENTIALS_MS = 5_000
 /** Downloads of one hydration at a time: where stores level off. */
 const HYDRATE_CONCURRENCY = 16
+/** How long closing waits for uploads of ended processes to be aborted, in ms. */
+const CLOSE_MS = 2_000
 
 /**
  * A bucket of Amazon S3 or of a store that speaks its protocol.
@@ -52,9 +54,10 @@ export class S3Backend implements Backend {
   readonly #records: UploadRecords
   readonly #conditional: ConditionalWrites
   readonly #logger: Logger
-  readonly #closing = new AbortController()
+  readonly #stop = new AbortController()
   readonly #writes = new Set<Promise<unknown>>()
   #reclaiming: Promise<void> | undefined
+  #closed = false
 
   constructor(connection: Connection, records: UploadRecords, logger: Logger) {
     this.#connection = connection
@@ -160,9 +163,11 @@ export class S3Backend implements Backend {
   }
 
   async close(): Promise<void> {
-    if (this.#closing.signal.aborted) return
-    this.#closing.abort(new NexusError('CLOSED', 'the s3 backend was closed', { op: 'objectstore.close' }))
+    if (this.#closed) return
+    this.#closed = true
+    const timer = setTimeout(() => this.#stop.abort(), CLOSE_MS)
     await this.#reclaiming
+    clearTimeout(timer)
     this.#connection.destroy()
   }
 
@@ -171,7 +176,7 @@ export class S3Backend implements Backend {
   }
 
   #open(verb: string): void {
-    if (!this.#closing.signal.aborted) return
+    if (!this.#closed) return
     throw new NexusError('CLOSED', `${verb}: the s3 backend was closed`, { op: `objectstore.${verb}` })
   }
 
@@ -195,7 +200,7 @@ export class S3Backend implements Backend {
     const records = this.#records.takeAbandoned()
     let aborted = 0
     for (const record of records) {
-      const gone = await abortUpload(this.#connection, record.key, record.uploadId, this.#closing.signal)
+      const gone = await abortUpload(this.#connection, record.key, record.uploadId, this.#stop.signal)
       if (!gone) continue
       this.#records.remove(record)
       aborted++

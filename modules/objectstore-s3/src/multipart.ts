@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto'
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
+  HeadObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { forEachBounded, joinKey } from '@nexus/objectstore'
@@ -53,9 +55,7 @@ export async function uploadInParts(
     const parts = await sendParts(connection, upload, file, { signal, onBytes })
     // Before this nothing is visible; whether a lost answer of it did happen, putting again decides.
     settled = false
-    await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
-      client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }), each),
-    )
+    await complete(connection, upload, parts, signal)
     settled = true
   } catch (error) {
     settled = await abortUpload(connection, target.Key, UploadId)
@@ -63,6 +63,38 @@ export async function uploadInParts(
   } finally {
     if (settled && record !== undefined) records.remove(record)
   }
+}
+
+async function complete(
+  connection: Connection,
+  upload: { Bucket: string; Key: string; UploadId: string | undefined },
+  parts: CompletedParts,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const context = { key: upload.Key, signal }
+  try {
+    await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
+      client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }), each),
+    )
+  } catch (error) {
+    // What a repeat hears when the first one was done and its answer lost.
+    const expected = etagOf(parts)
+    if (!(error instanceof S3RequestError && error.serviceCode === 'NoSuchUpload') || expected === undefined)
+      throw error
+    const { Bucket, Key } = upload
+    const { ETag } = await connection.send({ ...context, operation: 'HeadObject' }, (client, each) =>
+      client.send(new HeadObjectCommand({ Bucket, Key }), each),
+    )
+    if (ETag?.replaceAll('"', '') !== expected) throw error
+  }
+}
+
+/** The tag that an object of these parts has where tags are digests; undefined where those of the parts are none. */
+function etagOf(parts: CompletedParts): string | undefined {
+  const digests = parts.map(({ ETag }) => ETag?.replaceAll('"', '') ?? '')
+  if (digests.some((digest) => !/^[0-9a-f]{32}$/.test(digest))) return undefined
+  const joined = Buffer.from(digests.join(''), 'hex')
+  return `${createHash('md5').update(joined).digest('hex')}-${parts.length}`
 }
 
 type CompletedParts = { PartNumber: number; ETag: string | undefined; ChecksumCRC32?: string }[]
