@@ -31,7 +31,7 @@ import { putObject } from './upload.ts'
 import { UploadRecords } from './upload-records.ts'
 
 /** How long opening waits for credentials, in ms. */
-const CREDENTIALS_MS = 5_000
+const CREDENTIALS_MS = 3_000
 /** Downloads of one hydration at a time: where stores level off. */
 const HYDRATE_CONCURRENCY = 16
 /** How long closing waits for uploads of ended processes to be aborted, in ms. */
@@ -229,7 +229,7 @@ export async function openS3Backend(
   const source = new CredentialSource(resolve)
   const clients = await createClients(options, source.provider)
   try {
-    await checkCredentials(() => clients.retrying.config.credentials(), logger, signal)
+    await checkCredentials(() => clients.retrying.config.credentials(), source, logger, signal)
   } catch (error) {
     clients.destroy()
     throw error
@@ -239,6 +239,7 @@ export async function openS3Backend(
 
 async function checkCredentials(
   resolve: () => Promise<unknown>,
+  source: CredentialSource,
   logger: Logger,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -253,6 +254,7 @@ async function checkCredentials(
   resolved.catch(() => undefined)
   try {
     if ((await Promise.race([resolved, given])) === 'slow') {
+      source.abandon()
       logger.warn({}, `no credentials within ${CREDENTIALS_MS / 1000} s; going on, each request will look again`)
     }
   } catch (error) {
