@@ -6,7 +6,6 @@ import {
   type ErrorClass,
   hydrateObjects,
   isFolderPlaceholder,
-  joinKey,
   type Logger,
   NexusError,
   type ObjectInfo,
@@ -24,6 +23,7 @@ import { Connection } from './connection.ts'
 import { areDefinitelyAbsent, chainProvider, CredentialSource, fileProvider } from './credentials.ts'
 import { downloadObject } from './download.ts'
 import { classifyS3Error } from './errors.ts'
+import { fullKeyOf } from './full-key.ts'
 import { listRaw } from './list.ts'
 import { abortUpload } from './multipart.ts'
 import { parseS3Options } from './options.ts'
@@ -133,7 +133,7 @@ export class S3Backend implements Backend {
     validateKey(key)
     this.#open('delete')
     const { bucket, prefix } = this.#connection.options
-    const target = { Bucket: bucket, Key: joinKey(prefix, key) }
+    const target = { Bucket: bucket, Key: fullKeyOf(prefix, key) }
     const request = this.#connection.send({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
       client.send(new DeleteObjectCommand(target), each),
     )

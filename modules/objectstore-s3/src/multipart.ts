@@ -6,10 +6,11 @@ import {
   HeadObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { forEachBounded, joinKey } from '@nexus/objectstore'
+import { forEachBounded } from '@nexus/objectstore'
 import { BUFFERED_BYTES, type BodyRequest, type Piece, sendBuffer, sendStreamed } from './body.ts'
 import type { Connection } from './connection.ts'
 import { S3RequestError } from './errors.ts'
+import { fullKeyOf } from './full-key.ts'
 import type { SourceFile } from './source-file.ts'
 import { storedAs } from './stored-as.ts'
 import type { UploadRecords } from './upload-records.ts'
@@ -36,13 +37,14 @@ export async function uploadInParts(
   { signal, onBytes }: { signal?: AbortSignal | undefined; onBytes: (bytes: number) => void },
 ): Promise<void> {
   const { options } = connection
-  const target = { Bucket: options.bucket, Key: joinKey(options.prefix, key) }
+  const target = { Bucket: options.bucket, Key: fullKeyOf(options.prefix, key) }
   const context = { key: target.Key, signal }
   const { UploadId } = await connection.send({ ...context, operation: 'CreateMultipartUpload' }, (client, each) =>
     client.send(
       new CreateMultipartUploadCommand({
         ...target,
         ...storedAs(options),
+        // The parts' checksums count for nothing unless they are announced here, which the SDK leaves to us.
         ...(options.checksums === 'when_required' ? {} : { ChecksumAlgorithm: 'CRC32' as const }),
       }),
       each,
