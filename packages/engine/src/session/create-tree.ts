@@ -7,6 +7,7 @@ import { systemClock, type Clock } from '../clock.ts'
 import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { atomicWriteFile, syncDirectory } from './atomic-write.ts'
 import { META_PATH, newSessionMeta, serializeMeta, type SessionProfile } from './meta.ts'
+import { SESSION_DIRECTORIES } from './session-directories.ts'
 import { validateSessionId } from './session-id.ts'
 
 /** How {@link createSessionTree} makes a session. */
@@ -24,8 +25,6 @@ export interface CreateSessionTreeOptions {
 export const CREATE_TREE_FAILPOINTS: readonly string[] = ['create-tree:staged', 'create-tree:renamed']
 
 const DIRECTORY_MODE = 0o700
-// blobs/ appears with the first blob, and every plugin's own directory when it asks for it.
-const DIRECTORIES = ['context', 'files', 'journal', 'metadata', 'plugins']
 
 /**
  * Makes an empty, valid session at `<root>/<id>`: directories 0700, `metadata/session.json` 0600, both less the umask.
@@ -49,7 +48,7 @@ export async function createSessionTree(
   try {
     mkdirSync(root, { recursive: true, mode: DIRECTORY_MODE })
     mkdirSync(staging, DIRECTORY_MODE)
-    for (const name of DIRECTORIES) mkdirSync(join(staging, name), DIRECTORY_MODE)
+    for (const name of SESSION_DIRECTORIES) mkdirSync(join(staging, name), DIRECTORY_MODE)
     const meta = serializeMeta(newSessionMeta(id, clock.now(), profile))
     await atomicWriteFile(join(staging, META_PATH), meta, { fsync })
     await options.prepareStaging?.(staging)

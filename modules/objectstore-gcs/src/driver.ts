@@ -1,0 +1,165 @@
+import {
+  type Backend,
+  type ByteRange,
+  type Clock,
+  type ErrorClass,
+  hydrateObjects,
+  type Logger,
+  NexusError,
+  type ObjectInfo,
+  type ObjectStoreConfig,
+  type OpOptions,
+  systemClock,
+  validateKeyPrefix,
+} from '@nexus/objectstore'
+import { type Bucket, objectName } from './bucket.ts'
+import { GcsClient } from './client.ts'
+import { type CredentialInternals, openCredentials } from './credentials.ts'
+import { downloadTo, getObject } from './download.ts'
+import { classifyGcsError } from './errors.ts'
+import { listObjects } from './list.ts'
+import { validateGcsKey } from './object-key.ts'
+import { parseGcsOptions } from './options.ts'
+import { deleteObject } from './remove.ts'
+import { createObject, putObject } from './upload.ts'
+
+export type { CredentialInternals } from './credentials.ts'
+
+/**
+ * A bucket of Google Cloud Storage.
+ *
+ * - `put` is repeated until it is in: the last write wins, so repeats converge. The store is told the content's CRC32C
+ *   before the content and refuses any other. An object is replaced whole or not at all. Files above
+ *   `resumable_threshold` go in chunks, and a broken upload goes on where it broke.
+ * - The store is strongly consistent and answers when an object is durable: `flush` waits for calls that nobody waited for.
+ * - `putIfAbsent` is one request with `ifGenerationMatch=0`.
+ * - Downloads are checked against size and CRC32C, and a broken one goes on where it broke, of the same generation.
+ * - Every request takes the caller's signal. Two things outlive it, each for a bounded time: a look-up of credentials (the
+ *   SDK takes no signal there; nobody looks at its outcome), and the order to forget a given-up upload, two seconds.
+ *
+ * @see spec 50, Modules
+ */
+export class GcsBackend implements Backend {
+  readonly #bucket: Bucket
+  readonly #changes = new Set<Promise<unknown>>()
+  readonly #name: (key: string) => string
+  #closed = false
+
+  constructor(bucket: Bucket) {
+    this.#bucket = bucket
+    this.#name = (key) => objectName(bucket, key)
+  }
+
+  async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
+    this.#begin('hydrate', options)
+    validateKeyPrefix(keyPrefix)
+    const { signal = new AbortController().signal } = options
+    const { concurrency } = this.#bucket.options
+    const objects = await listObjects(this.#bucket, keyPrefix, signal, () => undefined)
+    await hydrateObjects(
+      objects,
+      keyPrefix,
+      destDir,
+      ({ key }, tempPath, each) => downloadTo(this.#bucket, { key, range: {}, ...each }, tempPath),
+      { ...options, concurrency },
+    )
+  }
+
+  async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
+    validateGcsKey(key, this.#name)
+    this.#begin('put', options)
+    await this.#change(putObject(this.#bucket, key, localPath, options))
+  }
+
+  async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
+    validateGcsKey(key, this.#name)
+    this.#begin('putIfAbsent', options)
+    return await this.#change(createObject(this.#bucket, key, localPath, options))
+  }
+
+  async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
+    validateGcsKey(key, this.#name)
+    this.#begin('get', options)
+    await getObject(this.#bucket, key, localPath, options)
+  }
+
+  async delete(key: string, options: OpOptions = {}): Promise<void> {
+    validateGcsKey(key, this.#name)
+    this.#begin('delete', options)
+    await this.#change(deleteObject(this.#bucket, key, options))
+  }
+
+  async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
+    validateKeyPrefix(keyPrefix)
+    this.#begin('list', options)
+    const { signal = new AbortController().signal, onProgress } = options
+    return await listObjects(this.#bucket, keyPrefix, signal, (objects) => onProgress?.({ objects, bytes: 0 }))
+  }
+
+  async flush(options: OpOptions = {}): Promise<void> {
+    this.#begin('flush', options)
+    const { signal } = options
+    const settled = Promise.allSettled(this.#changes)
+    if (signal === undefined) return void (await settled)
+    await new Promise<void>((resolve, reject) => {
+      const onAbort = (): void => reject(signal.reason as Error)
+      signal.addEventListener('abort', onAbort, { once: true })
+      void settled.then(() => {
+        signal.removeEventListener('abort', onAbort)
+        resolve()
+      })
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#bucket.client.close()
+  }
+
+  classify(error: unknown): ErrorClass | undefined {
+    return classifyGcsError(error)
+  }
+
+  #begin(verb: string, { signal }: OpOptions): void {
+    signal?.throwIfAborted()
+    if (this.#closed)
+      throw new NexusError('CLOSED', `${verb}: the gcs backend was closed`, { op: `objectstore.${verb}` })
+  }
+
+  async #change<T>(work: Promise<T>): Promise<T> {
+    this.#changes.add(work)
+    try {
+      return await work
+    } finally {
+      this.#changes.delete(work)
+    }
+  }
+}
+
+/** What tests put in the place of the world. */
+export interface GcsInternals extends CredentialInternals {
+  clock?: Clock
+}
+
+/**
+ * Opens a bucket. It must exist and is never made, but nothing of it is looked at: an outage at boot degrades. Credentials are
+ * looked for on this host, for five seconds at most.
+ *
+ * @throws NexusError `INVALID_ARGUMENT` naming the key of the configuration that is wrong, or that no credentials are there
+ */
+export async function openGcsBackend(
+  config: ObjectStoreConfig,
+  { logger, signal = new AbortController().signal }: { logger: Logger; signal?: AbortSignal },
+  internals: GcsInternals = {},
+): Promise<GcsBackend> {
+  const options = parseGcsOptions(config)
+  signal.throwIfAborted()
+  if (config.region !== '') {
+    logger.warn({ region: config.region }, 'core.object_store.region means nothing to backend "gcs" and is ignored')
+  }
+  const { clock = systemClock } = internals
+  const credentials = await openCredentials(options, { logger, clock, signal }, internals)
+  const client = new GcsClient(options, credentials, clock)
+  const retry = { clock, retryTimeoutMs: options.retryTimeoutMs }
+  return new GcsBackend({ options, client, clock, retry })
+}

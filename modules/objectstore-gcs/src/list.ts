@@ -1,0 +1,68 @@
+import { isFolderPlaceholder, joinKey, listingPrefix, type ObjectInfo, trimKeyPrefix } from '@nexus/objectstore'
+import { type Bucket, objectUrl } from './bucket.ts'
+import { GcsError } from './errors.ts'
+import { withRetries } from './retry.ts'
+
+/** The vendor's largest page. */
+const PAGE_OBJECTS = 1000
+const FIELDS = 'nextPageToken,items(name,size,updated)'
+
+interface Page {
+  nextPageToken?: string
+  items?: { name: string; size: string; updated?: string }[]
+}
+
+/**
+ * Every object under a prefix, all pages, with store-relative keys; placeholders of consoles are left out.
+ *
+ * @param onPage called with how many objects were found so far
+ */
+export async function listObjects(
+  bucket: Bucket,
+  keyPrefix: string,
+  signal: AbortSignal,
+  onPage: (objects: number) => void,
+): Promise<ObjectInfo[]> {
+  const { prefix: storePrefix } = bucket.options
+  const prefix = listingPrefix(joinKey(storePrefix, keyPrefix).replace(/\/$/, ''))
+  const objects: ObjectInfo[] = []
+  let pageToken: string | undefined
+  do {
+    signal.throwIfAborted()
+    const page = await withRetries(bucket.retry, signal, () => fetchPage(bucket, prefix, pageToken, signal))
+    for (const { name, size, updated } of page.items ?? []) {
+      const key = trimKeyPrefix(name, storePrefix)
+      const sizeBytes = Number(size)
+      if (key === undefined || isFolderPlaceholder(key, sizeBytes)) continue
+      objects.push({ key, size: sizeBytes, ...(updated === undefined ? {} : { modTime: new Date(updated) }) })
+    }
+    onPage(objects.length)
+    pageToken = page.nextPageToken
+  } while (pageToken !== undefined && pageToken !== '')
+  return objects
+}
+
+async function fetchPage(
+  bucket: Bucket,
+  prefix: string,
+  pageToken: string | undefined,
+  signal: AbortSignal,
+): Promise<Page> {
+  const op = 'objects.list'
+  const query = {
+    maxResults: String(PAGE_OBJECTS),
+    fields: FIELDS,
+    prefix: prefix === '' ? undefined : prefix,
+    pageToken,
+  }
+  const url = objectUrl(bucket, undefined, query)
+  const text = await bucket.client.send({ op, method: 'GET', url, signal }, (answer) => answer.text())
+  try {
+    const page = JSON.parse(text) as Page
+    if (typeof page === 'object' && page !== null) return page
+  } catch {
+    // Said below.
+  }
+  // Half a page read as an empty one would hide every object.
+  throw new GcsError(op, `${op} got half an answer`, { kind: 'network', code: undefined, sent: true })
+}

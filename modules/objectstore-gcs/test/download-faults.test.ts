@@ -1,0 +1,184 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { isNexusError, ObjectStore } from '@nexus/objectstore'
+import { openLoopbackServer } from '@nexus/objectstore-emulators/http'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { freshDirectory, openTestBucket, type TestBucket } from './test-bucket.ts'
+
+let bucket: TestBucket
+
+beforeEach(async () => {
+  bucket = await openTestBucket()
+})
+
+afterEach(() => bucket.remove())
+
+const content = 'content '.repeat(100_000)
+
+function localFile(): { directory: string; path: string } {
+  const directory = freshDirectory(bucket)
+  const path = join(directory, 'f')
+  writeFileSync(path, 'kept')
+  return { directory, path }
+}
+
+function downloads(): number {
+  return bucket.emulator.log.filter((line) => line.startsWith('objects.download')).length
+}
+
+describe('a download that fails', () => {
+  it.each([
+    ['finds no object', 'status', 404, 'notFound'],
+    ['is refused', 'status', 403, 'forbidden'],
+    ['meets an outage', 'status', 503, 'backendError'],
+  ] as const)('leaves the local file as it was when it %s', async (_what, kind, status, code) => {
+    const backend = await bucket.open()
+    await bucket.client.plant('k', content)
+    bucket.emulator.faults.add({ fault: { kind, status, code } })
+    const { directory, path } = localFile()
+    await expect(backend.get('k', path)).rejects.toThrow(/./)
+    expect(readFileSync(path, 'utf8')).toBe('kept')
+    expect(readdirSync(directory)).toEqual(['f'])
+  })
+
+  it('notices content that is short although it was called a success', async () => {
+    const backend = await bucket.open()
+    await bucket.client.plant('k', content)
+    bucket.emulator.faults.add({ fault: { kind: 'download-short', bytes: 0 } })
+    const { directory, path } = localFile()
+    await expect(backend.get('k', path)).rejects.toThrow(`cut: 0 bytes arrived of ${content.length}`)
+    await expect(backend.hydrate('', freshDirectory(bucket))).rejects.toThrow(/"k".*cut/)
+    expect(readFileSync(path, 'utf8')).toBe('kept')
+    expect(readdirSync(directory)).toEqual(['f'])
+  })
+
+  it('refuses content whose checksum keeps being another, even at the right size', async () => {
+    const { path } = localFile()
+    let requests = 0
+    const liar = await openLoopbackServer(async (_request, response) => {
+      requests++
+      response.writeHead(200, { 'x-goog-hash': 'crc32c=AAAAAA==', 'x-goog-stored-content-length': '5' })
+      response.end('hello')
+    })
+    try {
+      const store = new ObjectStore(await bucket.open({ endpoint: liar.url }), { name: 'gcs' })
+      await expect(store.get('k', path)).rejects.toMatchObject({ code: 'CORRUPT', key: 'k' })
+      expect(requests).toBe(3)
+      expect(readFileSync(path, 'utf8')).toBe('kept')
+    } finally {
+      await liar.close()
+    }
+  })
+})
+
+describe('a download that breaks', () => {
+  it.each(['download-reset', 'download-short'] as const)('goes on where it broke after a %s', async (kind) => {
+    const backend = await bucket.open()
+    await bucket.client.plant('k', content)
+    const fault = kind === 'download-reset' ? { kind, afterBytes: 300_000 } : { kind, bytes: 300_000 }
+    bucket.emulator.faults.add({ fault, times: 2 })
+    const path = bucket.freshPath()
+    const seen: number[] = []
+    await backend.get('k', path, { onProgress: ({ bytes }) => seen.push(bytes) })
+    expect(readFileSync(path, 'utf8') === content).toBe(true)
+    expect(seen).toEqual(seen.toSorted((a, b) => a - b))
+    expect(seen.at(-1)).toBe(content.length)
+    expect(downloads()).toBe(3)
+  })
+
+  it('takes the new object whole when it was replaced meanwhile', async () => {
+    const backend = await bucket.open()
+    await bucket.client.plant('k', content)
+    bucket.emulator.faults.add({ fault: { kind: 'download-stall', afterBytes: 300_000 }, times: 1 })
+    const path = bucket.freshPath()
+    const get = backend.get('k', path)
+    await vi.waitFor(() => expect(bucket.emulator.faults.struck('download-stall')).toBe(1))
+    const newer = 'newer '.repeat(100_000)
+    await bucket.client.plant('k', newer)
+    await vi.waitFor(() => expect(bucket.clock.expire(15_000)).toBe(1))
+    await get
+    expect(readFileSync(path, 'utf8') === newer).toBe(true)
+  })
+
+  it('goes on within a range', async () => {
+    const backend = await bucket.open()
+    await bucket.client.plant('k', content)
+    bucket.emulator.faults.add({ fault: { kind: 'download-reset', afterBytes: 200_000 }, times: 1 })
+    const path = bucket.freshPath()
+    await backend.get('k', path, { offset: 5, length: 500_000 })
+    expect(readFileSync(path, 'utf8') === content.slice(5, 500_005)).toBe(true)
+  })
+
+  it('ends at once under its signal when the body has stalled', async () => {
+    const backend = await bucket.open()
+    await bucket.client.plant('k', content)
+    bucket.emulator.faults.add({ fault: { kind: 'download-stall', afterBytes: 1000 } })
+    const { directory, path } = localFile()
+    const abort = new AbortController()
+    const get = backend.get('k', path, { signal: abort.signal })
+    await vi.waitFor(() => expect(bucket.emulator.faults.struck('download-stall')).toBe(1))
+    const reason = new Error('enough')
+    abort.abort(reason)
+    await expect(get).rejects.toBe(reason)
+    expect(readdirSync(directory)).toEqual(['f'])
+  })
+})
+
+describe('what is stored', () => {
+  it('comes as it is stored when it is gzipped, not unpacked on the way', async () => {
+    const backend = await bucket.open()
+    const packed = gzipSync('hello')
+    await bucket.client.plant('k', new Uint8Array(packed), { contentEncoding: 'gzip' })
+    const path = bucket.freshPath()
+    await backend.get('k', path)
+    expect(readFileSync(path)).toEqual(packed)
+    await backend.get('k', path, { offset: 1, length: 3 })
+    expect(readFileSync(path)).toEqual(packed.subarray(1, 4))
+  })
+})
+
+describe('a missing object', () => {
+  it('is told from a missing bucket, which is nobody having stored nothing', async () => {
+    const backend = await bucket.open()
+    const store = new ObjectStore(backend, { name: 'gcs' })
+    await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'NOT_FOUND' })
+    await store.delete('k')
+    bucket.emulator.deleteBucket('bucket')
+    const calls = [
+      () => store.get('k', bucket.freshPath()),
+      () => store.delete('k'),
+      () => store.list(''),
+      () => store.hydrate('', bucket.freshPath()),
+    ]
+    for (const call of calls) {
+      const error: unknown = await call().catch((thrown: unknown) => thrown)
+      expect(isNexusError(error, 'PRECONDITION')).toBe(true)
+      expect((error as Error).message).toContain('bucket does not exist')
+    }
+  })
+
+  it('is told from a missing bucket by asking, where the store only says "not found"', async () => {
+    let listing = 200
+    const vague = await openLoopbackServer(async (request, response) => {
+      const list = request.url?.includes('maxResults') === true
+      response.writeHead(list ? listing : 404, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(list ? { kind: 'storage#objects' } : { error: { code: 404, message: 'Not Found' } }))
+    })
+    try {
+      const store = new ObjectStore(await bucket.open({ endpoint: vague.url }), { name: 'gcs' })
+      await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'NOT_FOUND' })
+      listing = 404
+      await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'PRECONDITION' })
+    } finally {
+      await vague.close()
+    }
+  })
+
+  it('that is answered 403, as it is without the right to list, is an access error', async () => {
+    const store = new ObjectStore(await bucket.open(), { name: 'gcs' })
+    bucket.emulator.faults.add({ fault: { kind: 'status', status: 403, code: 'forbidden' } })
+    await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'PERMISSION' })
+    await expect(store.hydrate('s', bucket.freshPath())).rejects.toMatchObject({ code: 'PERMISSION' })
+  })
+})

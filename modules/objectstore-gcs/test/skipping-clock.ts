@@ -1,0 +1,52 @@
+import type { Clock, TimerHandle } from '@nexus/objectstore'
+
+/** Waits of the backend between attempts are shorter; its patience with silence, tokens and opening is not. */
+const SKIPPED_BELOW_MS = 5_000
+
+interface Held extends TimerHandle {
+  delayMs: number
+  callback: () => void
+}
+
+/**
+ * A clock on which waiting between attempts takes no time: a short timer moves the clock and fires at once. Long ones are
+ * held until a test lets them expire.
+ */
+export class SkippingClock implements Clock {
+  #nowMs = Date.UTC(2026, 0, 1)
+  readonly #held = new Set<Held>()
+  readonly #short = new Set<TimerHandle>()
+
+  now(): number {
+    return this.#nowMs
+  }
+
+  setTimeout(callback: () => void, delayMs: number): TimerHandle {
+    const handle: Held = { delayMs, callback, unref: () => handle }
+    if (delayMs >= SKIPPED_BELOW_MS) {
+      this.#held.add(handle)
+      return handle
+    }
+    this.#nowMs += delayMs
+    this.#short.add(handle)
+    setImmediate(() => {
+      if (this.#short.delete(handle)) callback()
+    })
+    return handle
+  }
+
+  clearTimeout(handle: TimerHandle): void {
+    this.#held.delete(handle as Held)
+    this.#short.delete(handle)
+  }
+
+  /** Lets the held timers of this delay expire; gives how many there were. */
+  expire(delayMs: number): number {
+    const due = [...this.#held].filter((each) => each.delayMs === delayMs)
+    for (const each of due) {
+      this.#held.delete(each)
+      each.callback()
+    }
+    return due.length
+  }
+}
