@@ -3,7 +3,13 @@ import { base } from '../../tsdown.base.ts'
 
 const config: UserConfig = {
   ...base,
-  entry: { index: 'src/index.ts', 'upload-digest-worker': 'src/durability/upload-digest-worker.ts' },
+  entry: {
+    index: 'src/index.ts',
+    failpoints: 'src/failpoints.ts',
+    journal: 'src/journal.ts',
+    manifest: 'src/manifest.ts',
+    'upload-digest-worker': 'src/durability/upload-digest-worker.ts',
+  },
 }
 
 export default config

@@ -1,6 +1,6 @@
 import type { UserConfig } from 'tsdown'
 import { base } from '../../tsdown.base.ts'
 
-const config: UserConfig = { ...base, entry: ['src/index.ts'] }
+const config: UserConfig = { ...base, entry: ['src/index.ts', 'src/registry.ts'] }
 
 export default config

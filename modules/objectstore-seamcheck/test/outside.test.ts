@@ -1,107 +1,17 @@
-import { execFile } from 'node:child_process'
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { promisify, stripVTControlCharacters } from 'node:util'
+import { cpSync, existsSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { stripVTControlCharacters } from 'node:util'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-
-const moduleDir = fileURLToPath(new URL('..', import.meta.url))
-const repositoryRoot = join(moduleDir, '..', '..')
-const bin = (name: string): string => join(repositoryRoot, 'node_modules', '.bin', name)
-const run = promisify(execFile)
-
-interface Manifest {
-  name: string
-  version: string
-  private?: boolean
-}
-
-function publicPackages(): { directory: string; manifest: Manifest }[] {
-  return ['packages', 'modules'].flatMap((group) =>
-    readdirSync(join(repositoryRoot, group))
-      .map((name) => join(repositoryRoot, group, name))
-      .filter((directory) => existsSync(join(directory, 'package.json')))
-      .map((directory) => ({
-        directory,
-        manifest: JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')) as Manifest,
-      }))
-      .filter(({ manifest }) => manifest.private !== true),
-  )
-}
-
-/** Addons were compiled for this machine when the workspace was installed; compiling them again would prove nothing new. */
-function lendAddons(outside: string): void {
-  for (const [owner, name] of [
-    ['storage', 'better-sqlite3'],
-    ['journal', 'zstd-napi'],
-  ] as const) {
-    const compiled = createRequire(join(repositoryRoot, 'packages', owner, 'package.json')).resolve(
-      `${name}/package.json`,
-    )
-    cpSync(join(dirname(compiled), 'build'), join(outside, 'node_modules', name, 'build'), { recursive: true })
-  }
-}
-
-async function compile(outside: string, module: string, moduleResolution: string, outDir: string): Promise<void> {
-  const options = ['--target', 'es2023', '--lib', 'es2023', '--types', 'node', '--strict', '--skipLibCheck', 'false']
-  await run(
-    bin('tsc'),
-    [
-      ...options,
-      '--module',
-      module,
-      '--moduleResolution',
-      moduleResolution,
-      '--outDir',
-      outDir,
-      '--rootDir',
-      '.',
-      'src/session.ts',
-      'test/node-test.ts',
-      'test/vitest.test.ts',
-    ],
-    { cwd: outside },
-  ).catch((error: { stdout: string }) => {
-    throw new Error(`tsc ${moduleResolution}: ${error.stdout}`)
-  })
-}
+import { bin, compile, installStranger, lendAddons, lendTools, publicPackages, run } from './stranger.ts'
 
 describe('a package outside this workspace', () => {
   let outside: string
 
   beforeAll(async () => {
-    outside = mkdtempSync(join(tmpdir(), 'nexus-outside-'))
-    const tarballs = join(outside, 'tarballs')
-    mkdirSync(tarballs)
-    const dependencies: Record<string, string> = {}
-    for (const { directory, manifest } of publicPackages()) {
-      await run(bin('pnpm'), ['pack', '--pack-destination', tarballs], { cwd: directory })
-      dependencies[manifest.name] = `file:tarballs/${manifest.name.slice(1).replace('/', '-')}-${manifest.version}.tgz`
-    }
-    cpSync(join(moduleDir, 'outside'), outside, { recursive: true })
-    writeFileSync(
-      join(outside, 'package.json'),
-      JSON.stringify({ name: 'stranger', version: '1.0.0', type: 'module', dependencies }),
-    )
-    await run('npm', ['install', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: outside })
+    outside = await installStranger()
     lendAddons(outside)
-    mkdirSync(join(outside, 'node_modules', '@types'), { recursive: true })
-    if (!existsSync(join(outside, 'node_modules/@types/node'))) {
-      symlinkSync(join(repositoryRoot, 'node_modules/@types/node'), join(outside, 'node_modules/@types/node'))
-    }
-    symlinkSync(join(repositoryRoot, 'node_modules/vitest'), join(outside, 'node_modules/vitest'))
+    lendTools(outside)
   }, 300_000)
 
   afterAll(() => {
@@ -150,4 +60,17 @@ describe('a package outside this workspace', () => {
     const script = names.map((name) => `require(${JSON.stringify(name)})`).join(';')
     await run(process.execPath, ['--no-warnings', '-e', script], { cwd: outside, timeout: 60_000 })
   }, 90_000)
+
+  it('shares one registry between two copies of the seam', async () => {
+    const copy = join(outside, 'second', 'node_modules', '@nexus', 'objectstore')
+    cpSync(join(outside, 'node_modules/@nexus/objectstore'), copy, { recursive: true })
+    const script = `
+      const first = await import('@nexus/objectstore')
+      const second = await import(${JSON.stringify(pathToFileURL(join(copy, 'dist/index.js')).href)})
+      if (first.register === second.register) throw new Error('it is one copy')
+      first.register('twice', () => undefined)
+      process.stdout.write(second.backends().join())`
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', script], { cwd: outside })
+    expect(stdout).toBe('twice')
+  })
 })

@@ -1,6 +1,7 @@
 import type { Engine } from '@nexus/engine'
 import type { Backend } from '@nexus/objectstore'
 import { fillDatabase } from './database.ts'
+import { elapsedMs } from './measure.ts'
 import { bootEngine, type BenchEngineOptions } from './local-engine.ts'
 import { growTo, type SessionShape } from './session-shape.ts'
 
@@ -37,13 +38,15 @@ export class BenchSession {
     return this.engine.storage.open('session', PLUGIN).path
   }
 
-  /** Fills the session up and commits it. */
-  async grow(shape: SessionShape): Promise<void> {
+  /** Fills the session up and commits it. Returns the milliseconds of the commit, which stores all of it. */
+  async grow(shape: SessionShape): Promise<number> {
     // The first turns make files of their own.
     for (let turn = 0; turn < 2; turn++) await this.turn()
     await growTo(shape, this.engine.session, this.#objects)
-    await this.turn()
+    await this.work()
+    const committedMs = await elapsedMs(() => this.endTurn())
     if (this.#objects !== shape.objects) throw new Error(`the session has ${this.#objects} objects: ${shape.what}`)
+    return committedMs
   }
 
   /** Begins a turn and writes a row; with `speak`, also a line of conversation. */

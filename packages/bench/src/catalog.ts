@@ -6,6 +6,7 @@ import { storageSnapshotBench } from './benches/p04-storage-snapshot.ts'
 import { turnSnapshotBench } from './benches/p05-turn-snapshot.ts'
 import { unchangedTurnBench } from './benches/p06-unchanged-turn.ts'
 import { hydrationBench } from './benches/p07-hydration.ts'
+import { s3Bench } from './benches/p08-s3.ts'
 import { blobPutBench } from './benches/p09-blob-put.ts'
 import { importBench } from './benches/p10-import.ts'
 import { largeFileBench } from './benches/p11-large-file.ts'
@@ -22,6 +23,7 @@ export const BENCHES: readonly Bench[] = [
   turnSnapshotBench,
   unchangedTurnBench,
   hydrationBench,
+  s3Bench,
   blobPutBench,
   importBench,
   largeFileBench,

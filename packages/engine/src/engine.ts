@@ -9,11 +9,7 @@ import { configFromObject, loadConfigFile, parseConfig, type LoadedConfig } from
 import type { SnapshotResult } from './durability/snapshot.ts'
 import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
 import { noFailpoint } from './failpoint.ts'
-import { bootSession } from './lifecycle/boot.ts'
-import { refirePartialTurn } from './lifecycle/partial-turn.ts'
-import { startRetention } from './lifecycle/retention.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
-import { shutdownSession } from './lifecycle/shutdown.ts'
 import { untilTerminated } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
 import { generateSessionId, validateSessionId } from './session/session-id.ts'
@@ -133,6 +129,7 @@ export class Engine {
   }
 
   async #boot(): Promise<void> {
+    const { bootSession, refirePartialTurn, startRetention } = await import('./run-session.ts')
     try {
       this.#session = await bootSession({
         sessionId: this.sessionId,
@@ -219,6 +216,7 @@ export class Engine {
     const session = this.#session
     const clean = this.#phase !== 'abandoned'
     this.#phase = 'stopping'
+    const { shutdownSession } = await import('./run-session.ts')
     try {
       if (session === undefined) this.bus.close()
       else await shutdownSession({ session, bus: this.bus, options: this.#options, reason, clean })

@@ -60,7 +60,8 @@ function syncFailingOnce(): JournalFs {
 }
 
 function fsOf(name: string): JournalFs {
-  if (name === 'torn-line') return tornFs((path) => path.endsWith('events.jsonl'))
+  // After a rotation the active file is one that was opened under its temporary name.
+  if (name === 'torn-line') return tornFs((path) => /(?:events\.jsonl|-active)$/.test(path))
   if (name === 'torn-segment') return tornFs((path) => path.includes('.zst'))
   if (name === 'sync-fails') return syncFailingOnce()
   return nodeFsModule

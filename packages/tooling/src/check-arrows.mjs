@@ -30,7 +30,7 @@ const ALLOWED = {
   '@nexus/cli': ['@nexus/engine'],
   '@nexus/objectstore-memory-test': [SEAM],
   '@nexus/objectstore-fs': [SEAM],
-  '@nexus/objectstore-s3': [SEAM, '@aws-sdk/*', '@smithy/*'],
+  '@nexus/objectstore-s3': [SEAM, '@aws-sdk/*', '@smithy/*', 'http-proxy-agent', 'https-proxy-agent'],
   '@nexus/objectstore-gcs': [SEAM, '@google-cloud/storage', 'google-auth-library'],
 }
 

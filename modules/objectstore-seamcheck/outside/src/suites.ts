@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { objectStoreConfig, open, register, unregister } from '@nexus/objectstore'
@@ -6,7 +6,10 @@ import { describeBackendContract } from '@nexus/objectstore-contract'
 import { describeResumeContract, type ResumeRunner, type ResumeStore } from '@nexus/resume-contract'
 import { openHexBackend } from './driver.js'
 
-const newBucket = (): string => mkdtempSync(join(tmpdir(), 'nexus-outside-bucket-'))
+const root = mkdtempSync(join(tmpdir(), 'nexus-outside-buckets-'))
+process.once('exit', () => rmSync(root, { recursive: true, force: true }))
+
+const newBucket = (): string => mkdtempSync(join(root, 'bucket-'))
 
 /** Reads a bucket without the driver. */
 const objectsOf = (bucket: string): Map<string, string> =>

@@ -4,7 +4,12 @@ import { alternate, compare, elapsedMs } from '../measure.ts'
 import { against, oursAtMost, type Row } from '../row.ts'
 
 const ENGINE = '@nexus/engine'
-const MODULES = ['@nexus/objectstore-fs', '@nexus/objectstore-memory-test'] as const
+const MODULES = [
+  '@nexus/objectstore-fs',
+  '@nexus/objectstore-s3',
+  '@nexus/objectstore-gcs',
+  '@nexus/objectstore-memory-test',
+] as const
 const CLOUD_SDK = /node_modules\/(?:\.pnpm\/)?@(?:aws-sdk|smithy|google-cloud)[+/]/
 /** Bare imports are found from here on: the package's own directory. */
 const HOME = new URL('..', import.meta.url)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { keepingLogger } from '../../test/bus-fixture.ts'
 import { newDir, newStore, storedText } from '../../test/durability/memory-store.ts'
-import { publishEvalRun } from './eval-run.ts'
+import { publishEvalRun } from '../publish-eval-run.ts'
 
 function newRun(): string {
   const dir = newDir('eval')

@@ -28,15 +28,8 @@ export interface PublishedEvalRun {
 /** Sessions of the run are kept by their own snapshots. */
 const LEFT_OUT = '_sessions'
 
-/**
- * Uploads the files of a finished evaluation run to `eval/<run-id>/`, `_sessions/` left out. Symbolic links are not
- * followed. A failure is logged as a warning and returned: the run itself has succeeded.
- *
- * @param runId as a session id
- * @throws `INVALID_ARGUMENT` for a bad id, and the signal's reason
- * @see spec 60, Keys
- */
-export async function publishEvalRun(
+/** See the package's `publishEvalRun`. */
+export async function publishFiles(
   store: ObjectStore,
   dir: string,
   runId: string,

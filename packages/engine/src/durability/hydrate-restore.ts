@@ -2,6 +2,7 @@ import nodeFs from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import type { Failpoint } from '../failpoint.ts'
+import { SESSION_DIRECTORIES } from '../session/create-tree.ts'
 import type { Manifest } from './manifest.ts'
 import type { Slices } from './snapshot-slices.ts'
 
@@ -39,6 +40,14 @@ export class StagedTree {
     if (slash !== -1) this.makeDir(path.slice(0, slash))
     restoring(path, () => this.fs.mkdirSync(join(this.dir, path), { mode: OWNER_ONLY_DIR }))
     this.#made.add(path)
+  }
+
+  /** Makes the directories that every session begins with, where the tree has nothing by their names. */
+  makeSessionDirs(): void {
+    for (const name of SESSION_DIRECTORIES) {
+      const found = restoring(name, () => this.fs.lstatSync(join(this.dir, name), { throwIfNoEntry: false }))
+      if (found === undefined) this.makeDir(name)
+    }
   }
 
   /** Everything was taken away. */

@@ -149,6 +149,8 @@ export class HydrateRun {
       logger: this.#logger,
       ...this.#waiting,
     })
+    // Version 1 says nothing of directories.
+    if (manifest['_schema_version'] === 1) tree.makeSessionDirs()
     await restoreAttributes(tree, manifest, { slices: this.#slices, failpoint: this.#failpoint })
     return {
       outcome: 'hydrated',
@@ -219,6 +221,7 @@ export class HydrateRun {
     const reason = 'the store holds objects of the session and no committed manifest'
     if (onMixed === 'fail') throw corrupt(`session ${sessionId} can't be restored: ${reason}`, this.#keys.manifest)
     this.#logger.warn({ session_id: sessionId, objects: taken.objects }, `${reason}: taking everything there is`)
+    tree.makeSessionDirs()
     return { outcome: 'unversioned', mixed: { generation: 0, reason, paths: [] }, ...taken }
   }
 

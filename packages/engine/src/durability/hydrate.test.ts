@@ -620,6 +620,20 @@ describe('without a manifest', () => {
     expect(lab.warnings()).toContainEqual(expect.stringContaining('no committed manifest'))
   })
 
+  it('gets the directories that every session has, also when only a blob had arrived', async () => {
+    lab.plant(`${TREE_KEY}/blobs/ab/x.bin`, 'x')
+    expect(await lab.hydrate(b)).toMatchObject({ outcome: 'unversioned' })
+    expect(readdirSync(b.dir).toSorted()).toEqual([
+      'blobs',
+      'context',
+      'files',
+      'journal',
+      'metadata',
+      'plugins',
+      'session.lock',
+    ])
+  })
+
   it('objects that never cross are not a session', async () => {
     lab.plant(`${TREE_KEY}/session.lock`, 'x')
     expect(await lab.hydrate(b)).toMatchObject({ outcome: 'never-seen' })

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { elapse, plant, storedText, until } from '../../test/durability/memory-store.ts'
 import { TestHost, type HostOptions } from '../../test/durability/test-host.ts'
 import { machineRecordPath, readMachineRecord } from './machine-record.ts'
-import { StaleLocalTreeError } from './tree-verdict.ts'
+import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
 const MANIFEST = 'sessions/s1.manifest/manifest.json'
 

@@ -14,7 +14,8 @@ import { readLastTurnEnd } from './last-turn-end.ts'
 import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from './manifest.ts'
 import { hasBlankConversation, hasConversation } from './emptied-conversation.ts'
-import { judgeTree, StaleLocalTreeError, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
+import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
+import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
 /** What {@link resolveTree} works with. */
 export interface TreeResolver {

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { elapse, newDir, newStore, storedText } from '../../test/durability/memory-store.ts'
 import { fingerprint, TestHost } from '../../test/durability/test-host.ts'
@@ -168,6 +168,15 @@ describe('the end of a run', () => {
     await elapse(host.stop(10_000), host.clock, 250)
     expect(host.clock.now() - startedAt).toBeLessThanOrEqual(20_000)
     expect(host.logged('warn').length).toBeGreaterThan(0)
+  })
+
+  it('leaves a tree that a power loss can not have torn, also when the store keeps it waiting until it is cut', async () => {
+    const host = await TestHost.boot()
+    await host.turn('t1')
+    host.backend.faults.hang(() => true, { ignoreSignal: true })
+    await elapse(host.stop(10_000), host.clock, 250)
+    const record = readFileSync(join(dirname(host.dir), '.machine', `${basename(host.dir)}.jsonl`), 'utf8')
+    expect(JSON.parse(record)).toMatchObject({ clean: true, stored: false })
   })
 
   it('rejects under strict when the last snapshot failed, and has released everything', async () => {

@@ -108,13 +108,15 @@ export class SessionEnding {
       const drainMs = Math.min(timings.drainMs, timeoutMs / 3)
       if (clean) await this.#within('uploading the last blobs', drainMs, (limit) => blobs.drain(limit), signal)
       blobs.close()
+      // Of the local disk alone, so a store that keeps the end waiting until it is cut must not spoil it.
+      const syncing = clean && this.#syncTree(timeoutMs)
       const stored = clean && (await this.#storeLast(signal, failures))
       // A run that lost the session writes nothing more, not even its marker's end.
       if (guard.lost === undefined) {
         await owner.release(signal)
         await store.flush({ signal }).catch((error: Error) => failures.push(error))
       }
-      await this.#endRecord(clean, stored, signal)
+      await this.#endRecord(clean, stored, await syncing)
     } finally {
       bound.clear()
       snapshots.stop()
@@ -141,11 +143,24 @@ export class SessionEnding {
     }
   }
 
-  async #endRecord(clean: boolean, stored: boolean, signal: AbortSignal): Promise<void> {
-    const { record, sessionDir, logger } = this.#options
+  /** Whether all of the tree is on the disk. Bounded; never rejects. */
+  async #syncTree(limitMs: number): Promise<boolean> {
+    const { sessionDir, clock, logger } = this.#options
+    const bound = boundedSignal('syncing the session', limitMs, clock, this.#cut.signal)
+    try {
+      return await raceSignal(syncTree(sessionDir, bound.signal), bound.signal)
+    } catch (error) {
+      logger.warn({ err: error, path: sessionDir }, 'the session could not be synced to the disk')
+      return false
+    } finally {
+      bound.clear()
+    }
+  }
+
+  async #endRecord(clean: boolean, stored: boolean, synced: boolean): Promise<void> {
+    const { record, logger } = this.#options
     try {
       if (!clean) return await record.close()
-      const synced = await raceSignal(syncTree(sessionDir, signal), signal).catch(() => false)
       await record.end({ clean: synced, stored })
     } catch (error) {
       logger.warn(

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { MachineRecord } from './machine-record.ts'
-import { judgeTree, StaleLocalTreeError, type TreeEvidence } from './tree-verdict.ts'
+import { judgeTree, type TreeEvidence } from './tree-verdict.ts'
+import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
 const ours = { generation: 5, nonce: 'aa' }
 const remoteOurs = { ...ours, lastSeq: 40 }

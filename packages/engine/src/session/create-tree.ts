@@ -24,8 +24,11 @@ export interface CreateSessionTreeOptions {
 export const CREATE_TREE_FAILPOINTS: readonly string[] = ['create-tree:staged', 'create-tree:renamed']
 
 const DIRECTORY_MODE = 0o700
-// blobs/ appears with the first blob, and every plugin's own directory when it asks for it.
-const DIRECTORIES = ['context', 'files', 'journal', 'metadata', 'plugins']
+/**
+ * The directories of a session from its beginning. `blobs/` appears with the first blob, and every plugin's own directory
+ * when it asks for it.
+ */
+export const SESSION_DIRECTORIES: readonly string[] = ['context', 'files', 'journal', 'metadata', 'plugins']
 
 /**
  * Makes an empty, valid session at `<root>/<id>`: directories 0700, `metadata/session.json` 0600, both less the umask.
@@ -49,7 +52,7 @@ export async function createSessionTree(
   try {
     mkdirSync(root, { recursive: true, mode: DIRECTORY_MODE })
     mkdirSync(staging, DIRECTORY_MODE)
-    for (const name of DIRECTORIES) mkdirSync(join(staging, name), DIRECTORY_MODE)
+    for (const name of SESSION_DIRECTORIES) mkdirSync(join(staging, name), DIRECTORY_MODE)
     const meta = serializeMeta(newSessionMeta(id, clock.now(), profile))
     await atomicWriteFile(join(staging, META_PATH), meta, { fsync })
     await options.prepareStaging?.(staging)

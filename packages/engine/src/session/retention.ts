@@ -10,7 +10,8 @@ import { silentLogger } from '../logger.ts'
 import type { SessionLock } from './held-lock.ts'
 import { META_PATH } from './meta.ts'
 import { isSessionId } from './session-id.ts'
-import { acquireSessionLock, readLockState, SessionLockedError } from './session-lock.ts'
+import { acquireSessionLock, readLockState } from './session-lock.ts'
+import { SessionLockedError } from './session-locked-error.ts'
 
 /** Which sessions no sweep may touch, besides those that a live process holds. */
 export interface RetentionGuards {

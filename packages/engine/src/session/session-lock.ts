@@ -1,4 +1,4 @@
-import { basename, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { systemClock, type Clock } from '../clock.ts'
 import { silentLogger, type Logger } from '../logger.ts'
@@ -7,19 +7,7 @@ import { LOCK_FILE, readLockFile, serializeHolder, type LockFile, type LockFs, t
 import { judgeLock, LOCK_STALE_MS, LOCK_WATCH_MS } from './lock-verdict.ts'
 import { HeldLock, heldLockOf, type SessionLock } from './held-lock.ts'
 import { systemProcesses, type ProcessTable } from './process-identity.ts'
-
-/** The session is open elsewhere: in another process, or already in this one. Code `LOCKED`. */
-export class SessionLockedError extends NexusError {
-  readonly sessionDir: string
-  readonly holder: LockHolder
-
-  constructor(sessionDir: string, holder: LockHolder, why: string) {
-    super('LOCKED', `session ${basename(sessionDir)} is held by ${why}`, { op: 'session.lock', key: sessionDir })
-    this.name = 'SessionLockedError'
-    this.sessionDir = sessionDir
-    this.holder = holder
-  }
-}
+import { SessionLockedError } from './session-locked-error.ts'
 
 /** How a session is locked. */
 export interface SessionLockOptions {

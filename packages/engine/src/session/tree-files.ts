@@ -7,7 +7,8 @@ import { atomicWriteFile, isEngineTempName, syncData, syncDirectory } from './at
 import type { FileChange } from './file-events.ts'
 import { PathQueue } from './path-queue.ts'
 import { isAbsent, openToRead, refuseSpecial, wrongKind } from './regular-file.ts'
-import { PathEscapeError, treeParent, type TreeDirectory, type TreeRoot, type TreeSlot } from './tree-path.ts'
+import { treeParent, type TreeDirectory, type TreeRoot, type TreeSlot } from './tree-path.ts'
+import { PathEscapeError } from './path-escape-error.ts'
 import { UnsyncedPaths } from './unsynced-paths.ts'
 
 /**

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { listing, tempDir } from '../../test/session/temp-dir.ts'
-import { parseTreePath, PathEscapeError, treeParent, TreeRoot } from './tree-path.ts'
+import { parseTreePath, treeParent, TreeRoot } from './tree-path.ts'
+import { PathEscapeError } from './path-escape-error.ts'
 
 function tree(): { root: TreeRoot; dir: string; outside: string } {
   const base = tempDir()

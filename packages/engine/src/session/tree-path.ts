@@ -2,24 +2,7 @@ import { closeSync, constants, existsSync, lstatSync, mkdirSync, openSync, readl
 import type { Stats } from 'node:fs'
 import { isAbsolute, relative, resolve } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-
-/** A path that would leave the session tree, or can't name anything in it. Nothing was touched. Code `INVALID_ARGUMENT`. */
-export class PathEscapeError extends NexusError {
-  /** The path as it was given. */
-  readonly path: string
-  /** What is wrong with it, e.g. `holds ".."`. */
-  readonly reason: string
-
-  constructor(path: string, reason: string) {
-    super('INVALID_ARGUMENT', `${JSON.stringify(path)} ${reason}: use a path inside the session, with "/"`, {
-      op: 'session.path',
-      key: path,
-    })
-    this.name = 'PathEscapeError'
-    this.path = path
-    this.reason = reason
-  }
-}
+import { PathEscapeError } from './path-escape-error.ts'
 
 const LONE_SURROGATE = /\p{Surrogate}/u
 const MAX_LINKS = 16

@@ -45,6 +45,11 @@ class Racer {
     await this.#exited
   }
 
+  async kill(): Promise<void> {
+    process.kill(this.pid, 'SIGKILL')
+    await this.#exited
+  }
+
   async #answer(): Promise<RaceAnswer | undefined> {
     return await new Promise((resolve) => {
       this.#child.once('message', (message) => resolve(message as RaceAnswer))
@@ -186,8 +191,7 @@ describe('processes that race for one session', () => {
     const killed = await Racer.start()
     await killed.send({ dir, startAtMs: 0 })
     expect(readLockState(dir)).toBe('live')
-    process.kill(killed.pid, 'SIGKILL')
-    await killed.end()
+    await killed.kill()
     expect(readLockState(dir)).toBe('dead')
     await (await raceFor(dir)).send('release')
   })

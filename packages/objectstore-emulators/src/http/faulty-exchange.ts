@@ -56,7 +56,8 @@ export async function* uploadBody(request: IncomingMessage, faults: readonly Fau
   const cutAfter = reset?.afterBytes ?? stall?.afterBytes ?? Number.POSITIVE_INFINITY
   let arrived = 0
   try {
-    for await (const chunk of request as AsyncIterable<Buffer>) {
+    // Left as it is when the loop ends early: a request that was destroyed has no socket to reset any more.
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       arrived += chunk.length
       if (arrived >= cutAfter) break
       yield chunk

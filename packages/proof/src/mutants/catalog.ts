@@ -1,4 +1,6 @@
+import { blobMutants } from './blobs.ts'
 import { commitMutants } from './commit.ts'
+import { directoryBucketMutants } from './directory-bucket.ts'
 import { hydrationMutants } from './hydration.ts'
 import type { Mutant } from './mutant.ts'
 import { outageMutants } from './outage.ts'
@@ -16,4 +18,6 @@ export const MUTANTS: readonly Mutant[] = [
   ...outageMutants,
   ...ownershipMutants,
   ...sharedStoreMutants,
+  ...blobMutants,
+  ...directoryBucketMutants,
 ]

@@ -152,4 +152,24 @@ export const outageMutants: readonly Mutant[] = [
     replace: `outbox.close()`,
     tests: [unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon')],
   },
+  {
+    id: 'events-before-plugins',
+    breaks: 'raises events of the store before the plugins that handle them are up',
+    file: `${DURABILITY}/session-durability.ts`,
+    find: `this.#bus = bus
+    // The workspace`,
+    replace: `this.#bus = bus
+    this.#outbox.open(bus)
+    void this.#outbox.flush()
+    // The workspace`,
+    tests: [unitTest('session-recovery', 'does not run before plugins are up')],
+  },
+  {
+    id: 'retry-through-a-turn',
+    breaks: 'lets a retry go on storing when a turn begins',
+    file: `${DURABILITY}/session-durability.ts`,
+    find: `onBegin: () => this.#snapshots.yieldRetry(),`,
+    replace: `onBegin: () => undefined,`,
+    tests: [unitTest('session-recovery', 'gives way when a turn begins while it is storing')],
+  },
 ]

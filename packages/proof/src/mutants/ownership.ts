@@ -62,4 +62,12 @@ export const ownershipMutants: readonly Mutant[] = [
     replace: `if (signal.aborted || isNexusError(error)) throw error`,
     tests: [unitTest('owner', 'the owner marker of a run')],
   },
+  {
+    id: 'lost-run-beats',
+    breaks: 'goes on writing its owner marker when another host has committed',
+    file: `${DURABILITY}/session-durability.ts`,
+    find: `void this.#owner.stop()`,
+    replace: '',
+    tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
+  },
 ]

@@ -45,4 +45,20 @@ export const sharedStoreMutants: readonly Mutant[] = [
     replace: `void store`,
     tests: [unitTest('shared-roots', 'uploads what changed, and flushes it')],
   },
+  {
+    id: 'shared-lock-let-go',
+    breaks: 'uploads a shared store after its lock was given up',
+    file: `${DURABILITY}/shared-store-lock.ts`,
+    find: `const turn = before.then(() => lockAndRun(lockDir, options, work))`,
+    replace: `const turn = before.then(() => lockAndRun(lockDir, options, async () => undefined)).then(work)`,
+    tests: [unitTest('shared-roots', 'hold the lock from the copy to the end of the upload')],
+  },
+  {
+    id: 'shared-store-replaced',
+    breaks: 'puts a restored shared store over one that appeared meanwhile',
+    file: `${DURABILITY}/shared-roots-pull.ts`,
+    find: `await link(path, livePath)`,
+    replace: `await rename(path, livePath)`,
+    tests: [unitTest('shared-roots', 'does not replace a database that another process created meanwhile')],
+  },
 ]

@@ -112,4 +112,16 @@ export const snapshotMutants: readonly Mutant[] = [
       unitTest('snapshot-slot', 'lets requests that arrive while one runs share the next, and never the running one'),
     ],
   },
+  {
+    id: 'slot-held-while-announcing',
+    breaks:
+      'announces a result before the slot is free, so that a handler of it that asks for a snapshot waits for itself',
+    file: `${DURABILITY}/snapshot-slot.ts`,
+    find: `const outcome = await this.#work.run(batch.requests).finally(() => this.#free())
+      await this.#work.announce(outcome)`,
+    replace: `const outcome = await this.#work.run(batch.requests)
+      await this.#work.announce(outcome)
+      this.#free()`,
+    tests: [unitTest('snapshot-slot', 'a handler of the result can ask again and wait for it')],
+  },
 ]

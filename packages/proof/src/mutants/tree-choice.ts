@@ -144,4 +144,12 @@ export const treeChoiceMutants: readonly Mutant[] = [
       unitTest('resolve-tree', 'is no question after a clean stop'),
     ],
   },
+  {
+    id: 'torn-tree-adopted',
+    breaks: 'forgets, in a boot that could not ask the store, that the tree may be torn',
+    file: RESOLVE,
+    find: `bootId: previous.clean ? bootId : previous.bootId`,
+    replace: `bootId`,
+    tests: [unitTest('resolve-tree', 'a tree that may be torn is not stored until it has a newer turn')],
+  },
 ]

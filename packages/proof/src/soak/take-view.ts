@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
-import { JournalReader, type Engine } from '@nexus/engine'
+import type { Engine } from '@nexus/engine'
+import { JournalReader } from '@nexus/engine/journal'
 import { dirEntry, fileEntry, type SessionView } from './session-view.ts'
 import { HISTORY_PATH, WORKER_ID } from './worker-plugin.ts'
 

@@ -1,0 +1,111 @@
+import { randomUUID } from 'node:crypto'
+import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
+import { joinKey, NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
+import type { Connection } from './connection.ts'
+import { mayHaveHappened, S3RequestError } from './errors.ts'
+import { createObject } from './upload.ts'
+
+/** Creates of one key at once. A store that looks first and writes then lets several of so many win. */
+const PROBE_CREATES = 8
+
+/** Conditional creates, once the store was seen to decide them. */
+export class ConditionalWrites {
+  readonly #connection: Connection
+  #probe: Promise<void> | undefined
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  /**
+   * Creates the object if the key is free, in one attempt. Gives its size, or undefined when the key was taken.
+   *
+   * @throws NexusError `UNSUPPORTED` when the store ignores the condition, `OUTCOME_UNKNOWN` when the answer was lost
+   */
+  async create(key: string, localPath: string, options: OpOptions): Promise<number | undefined> {
+    await this.#ensureCapable(options.signal)
+    try {
+      return await createObject(this.#connection, key, localPath, options)
+    } catch (error) {
+      if (isTaken(error)) return undefined
+      if (mayHaveHappened(error)) {
+        const detail = error instanceof Error ? error.message : String(error)
+        const message = `the answer to putIfAbsent of ${quoteKey(key)} was lost, so it may have been created: ${detail}`
+        throw new NexusError('OUTCOME_UNKNOWN', message, { op: 'objectstore.putIfAbsent', key, cause: error })
+      }
+      throw error
+    }
+  }
+
+  async #ensureCapable(signal: AbortSignal | undefined): Promise<void> {
+    // Shared by all who wait for it, so it does not hang on the signal of the first.
+    this.#probe ??= probe(this.#connection).catch((error: unknown) => {
+      if (!(error instanceof NexusError && error.code === 'UNSUPPORTED')) this.#probe = undefined
+      throw error
+    })
+    const verdict = this.#probe
+    await new Promise<void>((resolve, reject) => {
+      const onAbort = (): void => reject(signal?.reason as Error)
+      if (signal?.aborted === true) return onAbort()
+      signal?.addEventListener('abort', onAbort, { once: true })
+      verdict.then(resolve, reject).finally(() => signal?.removeEventListener('abort', onAbort))
+    })
+  }
+}
+
+/** How long the probe may take, in ms. */
+const PROBE_MS = 20_000
+
+/**
+ * Lets many create one key at once and demands exactly one winner. The key has the form of a folder placeholder, which
+ * listings and hydration leave out, should the probe be killed before it removes it.
+ */
+async function probe(connection: Connection): Promise<void> {
+  const { bucket, prefix } = connection.options
+  const target = { Bucket: bucket, Key: `${joinKey(prefix, `.nexus-probe-${randomUUID()}`)}/` }
+  const signal = AbortSignal.timeout(PROBE_MS)
+  const create = async (): Promise<'created' | 'taken' | 'conflict'> => {
+    try {
+      await connection.send({ operation: 'PutObject', key: target.Key, signal, once: true }, (client, each) =>
+        client.send(new PutObjectCommand({ ...target, Body: Buffer.alloc(0), IfNoneMatch: '*' }), each),
+      )
+      return 'created'
+    } catch (error) {
+      if (isTaken(error)) return 'taken'
+      if (error instanceof S3RequestError && error.status === 409) return 'conflict'
+      if (error instanceof S3RequestError && error.status === 501) throw unsupported('refuses the condition', error)
+      throw error
+    }
+  }
+  try {
+    const settled = await Promise.allSettled(Array.from({ length: PROBE_CREATES }, create))
+    const answers = settled.map((each) => {
+      if (each.status === 'rejected') throw each.reason
+      return each.value
+    })
+    const created = answers.filter((answer) => answer === 'created').length
+    if (created > 1 || (created === 1 && (await create()) === 'created')) {
+      throw unsupported(`let ${created} of ${PROBE_CREATES} create one key`)
+    }
+    if (created === 0) {
+      const message = 'the store answered every conditional create with a conflict'
+      throw new NexusError('UNAVAILABLE', message, { op: 'objectstore.putIfAbsent' })
+    }
+  } finally {
+    // What can't be removed is invisible.
+    await connection
+      .send({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
+        client.send(new DeleteObjectCommand(target), each),
+      )
+      .catch(() => undefined)
+  }
+}
+
+function isTaken(error: unknown): boolean {
+  return error instanceof S3RequestError && error.status === 412
+}
+
+function unsupported(what: string, cause?: unknown): NexusError {
+  const message = `the store does not decide conditional creates (If-None-Match): it ${what}`
+  return new NexusError('UNSUPPORTED', message, { op: 'objectstore.putIfAbsent', cause })
+}

@@ -1,0 +1,125 @@
+import { readFileSync } from 'node:fs'
+import { defaultProvider } from '@aws-sdk/credential-provider-node'
+import { fromIni } from '@aws-sdk/credential-provider-ini'
+import { configError, systemCode } from '@nexus/objectstore'
+
+/** What a request is signed with. */
+export interface Credentials {
+  accessKeyId: string
+  secretAccessKey: string
+  sessionToken?: string
+  expiration?: Date
+}
+
+/** Resolves credentials, each time anew. The SDK says which client asks: region, proxy and the like of nested requests. */
+export type CredentialProvider = (context?: Record<string, unknown>) => Promise<Credentials>
+
+/** How long before their end credentials are fetched anew, in ms; of short-lived ones at half their life. */
+const REFRESH_MS = 5 * 60 * 1000
+
+/**
+ * Holds resolved credentials until shortly before they end, or until the store refuses them. The SDK's own memory never
+ * forgets credentials without an end, so that a renewed file would need a restart.
+ */
+export class CredentialSource {
+  readonly #resolve: CredentialProvider
+  readonly #nowMs: () => number
+  #held: { credentials: Credentials; refreshAtMs: number; endMs: number } | undefined
+  #pending: Promise<Credentials> | undefined
+
+  constructor(resolve: CredentialProvider, nowMs: () => number = Date.now) {
+    this.#resolve = resolve
+    this.#nowMs = nowMs
+  }
+
+  /** To be given to a client. Concurrent callers share one resolution. */
+  readonly provider: CredentialProvider & { memoized: true } = Object.assign(
+    (context?: Record<string, unknown>) => this.#get(context),
+    { memoized: true as const },
+  )
+
+  /** The next request resolves again. */
+  forget(): void {
+    this.#held = undefined
+  }
+
+  async #get(context: Record<string, unknown> | undefined): Promise<Credentials> {
+    const held = this.#held
+    const nowMs = this.#nowMs()
+    if (held === undefined || nowMs >= held.endMs) return this.#fetch(context)
+    // Ahead of time and beside the work: those at hand are still good, and so is the next attempt if this one fails.
+    if (nowMs >= held.refreshAtMs) this.#fetch(context).catch(() => undefined)
+    return held.credentials
+  }
+
+  #fetch(context: Record<string, unknown> | undefined): Promise<Credentials> {
+    this.#pending ??= this.#fetchOnce(context).finally(() => {
+      this.#pending = undefined
+    })
+    return this.#pending
+  }
+
+  async #fetchOnce(context: Record<string, unknown> | undefined): Promise<Credentials> {
+    const credentials = await this.#resolve(context)
+    const nowMs = this.#nowMs()
+    const endMs = credentials.expiration?.getTime() ?? Number.POSITIVE_INFINITY
+    const refreshAtMs = Math.max(endMs - REFRESH_MS, nowMs + (endMs - nowMs) / 2)
+    this.#held = { credentials, refreshAtMs, endMs }
+    return credentials
+  }
+}
+
+/** The SDK's default chain, neither reordered nor narrowed, and without its memory. */
+export function chainProvider(region: string): CredentialProvider {
+  const init = { ignoreCache: true, clientConfig: { region }, parentClientConfig: { region: async () => region } }
+  return (context) => defaultProvider(init)(context)
+}
+
+/**
+ * The profile that `AWS_PROFILE` names, else `default`, of one file in AWS format and nowhere else. The file is read again at
+ * each resolution.
+ *
+ * @throws NexusError `INVALID_ARGUMENT` naming the key when the file or the profile is missing: the SDK would go on to other
+ *   credentials, which are another account's
+ */
+export function fileProvider(path: string): CredentialProvider {
+  const profile = profileName()
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    const problem = systemCode(error) === 'ENOENT' ? 'does not exist' : 'can not be read'
+    throw configError('credentials_file', `names ${path}, which ${problem}`, error)
+  }
+  if (!hasProfile(text, profile)) {
+    throw configError('credentials_file', `names ${path}, which has no profile [${profile}]: AWS_PROFILE picks one`)
+  }
+  const resolve = fromIni({ filepath: path, configFilepath: path, profile, ignoreCache: true })
+  return (context) => resolve(context)
+}
+
+function profileName(): string {
+  const named = process.env['AWS_PROFILE']
+  return named === undefined || named === '' ? 'default' : named
+}
+
+function hasProfile(text: string, profile: string): boolean {
+  const names = [...text.matchAll(/^\s*\[\s*(?:profile\s+)?["']?([^\]"']+?)["']?\s*\]/gm)].map(([, name]) => name)
+  return names.includes(profile)
+}
+
+/**
+ * Whether a failure to resolve says that there are no credentials, and not that a configured source of them did not answer.
+ * A source that the environment names exists, whatever it answers today.
+ */
+export function areDefinitelyAbsent(error: unknown): boolean {
+  if (!(error instanceof Error) || error.name !== 'CredentialsProviderError') return false
+  return !SOURCES.some((name) => (process.env[name] ?? '') !== '')
+}
+
+const SOURCES = [
+  'AWS_CONTAINER_CREDENTIALS_RELATIVE_URI',
+  'AWS_CONTAINER_CREDENTIALS_FULL_URI',
+  'AWS_WEB_IDENTITY_TOKEN_FILE',
+  'AWS_EC2_METADATA_SERVICE_ENDPOINT',
+]

@@ -1,0 +1,265 @@
+import { DeleteObjectCommand } from '@aws-sdk/client-s3'
+import {
+  type Backend,
+  type ByteRange,
+  configError,
+  type ErrorClass,
+  hydrateObjects,
+  isFolderPlaceholder,
+  joinKey,
+  type Logger,
+  NexusError,
+  type ObjectInfo,
+  type ObjectStoreConfig,
+  type OpOptions,
+  redactSecrets,
+  replaceFile,
+  trimKeyPrefix,
+  validateKey,
+  validateKeyPrefix,
+} from '@nexus/objectstore'
+import { createClients } from './client.ts'
+import { ConditionalWrites } from './conditional.ts'
+import { Connection } from './connection.ts'
+import { areDefinitelyAbsent, chainProvider, CredentialSource, fileProvider } from './credentials.ts'
+import { downloadObject } from './download.ts'
+import { classifyS3Error } from './errors.ts'
+import { listRaw } from './list.ts'
+import { abortUpload } from './multipart.ts'
+import { parseS3Options } from './options.ts'
+import { putObject } from './upload.ts'
+import { UploadRecords } from './upload-records.ts'
+
+/** How long opening waits for credentials, in ms. */
+const CREDENTIALS_MS = 5_000
+/** Downloads of one hydration at a time: where stores level off. */
+const HYDRATE_CONCURRENCY = 16
+
+/**
+ * A bucket of Amazon S3 or of a store that speaks its protocol.
+ *
+ * - An object is at `<prefix>/<key>`, nothing encoded. A `put` or `delete` that resolved is durable.
+ * - Files up to 64 MiB are one request, larger ones a multipart upload, which a failure aborts. After a kill, the next process
+ *   of this host aborts it; uploads of other hosts are never touched.
+ * - `putIfAbsent` is decided by the store. On its first use a probe finds out whether the store does.
+ * - Requests that failed for a passing reason are repeated within their caller's deadline, `putIfAbsent` never.
+ * - Credentials that the store refused are resolved again for the next call.
+ *
+ * @see spec 50, Modules
+ */
+export class S3Backend implements Backend {
+  readonly #connection: Connection
+  readonly #records: UploadRecords
+  readonly #conditional: ConditionalWrites
+  readonly #logger: Logger
+  readonly #closing = new AbortController()
+  readonly #writes = new Set<Promise<unknown>>()
+  #reclaiming: Promise<void> | undefined
+
+  constructor(connection: Connection, records: UploadRecords, logger: Logger) {
+    this.#connection = connection
+    this.#records = records
+    this.#conditional = new ConditionalWrites(connection)
+    this.#logger = logger
+  }
+
+  async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
+    validateKeyPrefix(keyPrefix)
+    this.#open('hydrate')
+    const { signal } = options
+    const objects = await listRaw(this.#connection, keyPrefix, signal === undefined ? {} : { signal })
+    await hydrateObjects(
+      objects,
+      keyPrefix,
+      destDir,
+      ({ key, size }, tempPath, { signal: own, onBytes }) => {
+        let reported = 0
+        return downloadObject(this.#connection, {
+          key,
+          tempPath,
+          listedBytes: size,
+          signal: own,
+          onBytes: (bytes) => {
+            if (bytes <= reported) return
+            onBytes(bytes - reported)
+            reported = bytes
+          },
+        })
+      },
+      { ...options, concurrency: HYDRATE_CONCURRENCY },
+    )
+  }
+
+  async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
+    validateKey(key)
+    this.#open('put')
+    const bytes = await this.#writing(putObject(this.#connection, this.#records, key, localPath, options))
+    options.onProgress?.({ objects: 1, bytes })
+    this.#reclaim()
+  }
+
+  async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
+    validateKey(key)
+    this.#open('putIfAbsent')
+    const bytes = await this.#writing(this.#conditional.create(key, localPath, options))
+    if (bytes === undefined) return false
+    options.onProgress?.({ objects: 1, bytes })
+    return true
+  }
+
+  async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
+    validateKey(key)
+    this.#open('get')
+    const { signal, onProgress, offset, length } = options
+    let most = 0
+    const written = await replaceFile(localPath, key, (tempPath) =>
+      downloadObject(this.#connection, {
+        key,
+        tempPath,
+        signal,
+        range: { ...(offset === undefined ? {} : { offset }), ...(length === undefined ? {} : { length }) },
+        onBytes: (bytes) => {
+          if (bytes > most) onProgress?.({ objects: 0, bytes: (most = bytes) })
+        },
+      }),
+    )
+    onProgress?.({ objects: 1, bytes: written })
+  }
+
+  async delete(key: string, { signal }: OpOptions = {}): Promise<void> {
+    validateKey(key)
+    this.#open('delete')
+    const { bucket, prefix } = this.#connection.options
+    const target = { Bucket: bucket, Key: joinKey(prefix, key) }
+    const request = this.#connection.send({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
+      client.send(new DeleteObjectCommand(target), each),
+    )
+    await this.#writing(
+      request.catch((error: unknown) => {
+        if (classifyS3Error(error) !== 'not-found') throw error
+      }),
+    )
+  }
+
+  async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
+    validateKeyPrefix(keyPrefix)
+    this.#open('list')
+    const objects = await listRaw(this.#connection, keyPrefix, options)
+    return objects.filter(({ key, size }) => {
+      const below = trimKeyPrefix(key, keyPrefix)
+      return below !== undefined && !isFolderPlaceholder(below, size)
+    })
+  }
+
+  async flush({ signal }: OpOptions = {}): Promise<void> {
+    this.#open('flush')
+    signal?.throwIfAborted()
+    // An answered write is durable. What was begun without waiting is waited for; its failure is its caller's.
+    await Promise.allSettled(this.#writes)
+    signal?.throwIfAborted()
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return
+    this.#closing.abort(new NexusError('CLOSED', 'the s3 backend was closed', { op: 'objectstore.close' }))
+    await this.#reclaiming
+    this.#connection.destroy()
+  }
+
+  classify(error: unknown): ErrorClass | undefined {
+    return classifyS3Error(error)
+  }
+
+  #open(verb: string): void {
+    if (!this.#closing.signal.aborted) return
+    throw new NexusError('CLOSED', `${verb}: the s3 backend was closed`, { op: `objectstore.${verb}` })
+  }
+
+  async #writing<T>(work: Promise<T>): Promise<T> {
+    this.#writes.add(work)
+    try {
+      return await work
+    } finally {
+      this.#writes.delete(work)
+    }
+  }
+
+  /** Once, when the store has been seen to answer, and beside the work: aborts what killed processes of this host left. */
+  #reclaim(): void {
+    this.#reclaiming ??= this.#abortAbandoned().catch((error: unknown) => {
+      this.#logger.warn({ err: error }, 'multipart uploads of ended processes could not be aborted')
+    })
+  }
+
+  async #abortAbandoned(): Promise<void> {
+    const records = this.#records.takeAbandoned()
+    let aborted = 0
+    for (const record of records) {
+      const gone = await abortUpload(this.#connection, record.key, record.uploadId, this.#closing.signal)
+      if (!gone) continue
+      this.#records.remove(record)
+      aborted++
+    }
+    if (records.length === 0) return
+    const { bucket } = this.#connection.options
+    this.#logger.info({ bucket, uploads: records.length, aborted }, 'multipart uploads of ended processes aborted')
+  }
+}
+
+/**
+ * Opens a bucket, which must exist. No request is sent to it: a store that is out at boot must degrade, not fail. Credentials
+ * are looked for with a short bound: where there are none for certain, opening fails; a source that does not answer is warned
+ * of.
+ *
+ * @throws NexusError `INVALID_ARGUMENT` naming the key of the configuration that is wrong
+ */
+export async function openS3Backend(
+  config: ObjectStoreConfig,
+  { logger, signal }: { logger: Logger; signal?: AbortSignal },
+): Promise<S3Backend> {
+  const options = parseS3Options(config)
+  signal?.throwIfAborted()
+  const { credentialsFile, region } = options
+  const resolve = credentialsFile === undefined ? chainProvider(region) : fileProvider(credentialsFile)
+  const source = new CredentialSource(resolve)
+  const clients = await createClients(options, source.provider)
+  try {
+    await checkCredentials(() => clients.retrying.config.credentials(), logger, signal)
+  } catch (error) {
+    clients.destroy()
+    throw error
+  }
+  return new S3Backend(new Connection(options, clients, source), new UploadRecords(options, logger), logger)
+}
+
+async function checkCredentials(
+  resolve: () => Promise<unknown>,
+  logger: Logger,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  let onAbort: (() => void) | undefined
+  const given = new Promise<'slow'>((settle, reject) => {
+    timer = setTimeout(() => settle('slow'), CREDENTIALS_MS)
+    onAbort = () => reject(signal?.reason as Error)
+    signal?.addEventListener('abort', onAbort, { once: true })
+  })
+  const resolved = resolve()
+  resolved.catch(() => undefined)
+  try {
+    if ((await Promise.race([resolved, given])) === 'slow') {
+      logger.warn({}, `no credentials within ${CREDENTIALS_MS / 1000} s; going on, each request will look again`)
+    }
+  } catch (error) {
+    signal?.throwIfAborted()
+    const detail = redactSecrets(error instanceof Error ? error.message : String(error))
+    if (areDefinitelyAbsent(error)) {
+      const problem = `names no file, and the SDK's default chain finds no credentials: ${detail}`
+      throw configError('credentials_file', problem, error)
+    }
+    logger.warn({ detail }, 'credentials can not be resolved now; going on, each request will look again')
+  } finally {
+    clearTimeout(timer)
+    if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
+  }
+}

@@ -1,0 +1,150 @@
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+import { forEachBounded, joinKey } from '@nexus/objectstore'
+import { BUFFERED_BYTES, type BodyRequest, type Piece, sendBuffer, sendStreamed } from './body.ts'
+import type { Connection } from './connection.ts'
+import { S3RequestError } from './errors.ts'
+import type { SourceFile } from './source-file.ts'
+import { storedAs } from './stored-as.ts'
+import type { UploadRecords } from './upload-records.ts'
+
+/** The protocol's limits. */
+const MAX_PARTS = 10_000
+/** Parts of one file under way at once. With buffered parts this is also what the file takes of the memory. */
+const PARTS_AT_ONCE = 4
+const MIB = 1024 * 1024
+/** How long a failed upload may take to be cleared away, in ms: its caller waits. */
+const ABORT_MS = 5_000
+
+/** The size of the parts: the least that is allowed, and more where 10,000 would not do. A whole number of MiB. */
+export function partSizeFor(sizeBytes: number, leastBytes: number): number {
+  return Math.max(leastBytes, Math.ceil(sizeBytes / MAX_PARTS / MIB) * MIB)
+}
+
+/** Uploads a file in parts. A failure aborts the upload at the store; the object is the old one or the whole new one. */
+export async function uploadInParts(
+  connection: Connection,
+  records: UploadRecords,
+  key: string,
+  file: SourceFile,
+  { signal, onBytes }: { signal?: AbortSignal | undefined; onBytes: (bytes: number) => void },
+): Promise<void> {
+  const { options } = connection
+  const target = { Bucket: options.bucket, Key: joinKey(options.prefix, key) }
+  const context = { key: target.Key, signal }
+  const { UploadId } = await connection.send({ ...context, operation: 'CreateMultipartUpload' }, (client, each) =>
+    client.send(
+      new CreateMultipartUploadCommand({
+        ...target,
+        ...storedAs(options),
+        ...(options.checksums === 'when_required' ? {} : { ChecksumAlgorithm: 'CRC32' as const }),
+      }),
+      each,
+    ),
+  )
+  const upload = { ...target, UploadId }
+  const record = UploadId === undefined ? undefined : records.add(target.Key, UploadId)
+  let settled = true
+  try {
+    const parts = await sendParts(connection, upload, file, { signal, onBytes })
+    // Before this nothing is visible; whether a lost answer of it did happen, putting again decides.
+    settled = false
+    await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
+      client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }), each),
+    )
+    settled = true
+  } catch (error) {
+    settled = await abortUpload(connection, target.Key, UploadId)
+    throw error
+  } finally {
+    if (settled && record !== undefined) records.remove(record)
+  }
+}
+
+type CompletedParts = { PartNumber: number; ETag: string | undefined; ChecksumCRC32?: string }[]
+
+async function sendParts(
+  connection: Connection,
+  upload: { Bucket: string; Key: string; UploadId: string | undefined },
+  file: SourceFile,
+  { signal, onBytes }: { signal?: AbortSignal | undefined; onBytes: (bytes: number) => void },
+): Promise<CompletedParts> {
+  const partBytes = partSizeFor(file.sizeBytes, connection.options.partSizeBytes)
+  const count = Math.ceil(file.sizeBytes / partBytes)
+  const parts: CompletedParts = Array.from({ length: count })
+  let done = 0
+  const sendPart = async (index: number, buffer: Buffer | undefined, own: AbortSignal): Promise<void> => {
+    const offset = index * partBytes
+    const piece = { file, offset, length: Math.min(partBytes, file.sizeBytes - offset) }
+    const each: BodyRequest<{ ETag?: string | undefined; ChecksumCRC32?: string | undefined }> = {
+      operation: 'UploadPart',
+      key: upload.Key,
+      signal: own,
+      // Parts end one after another, so what has been sent of each only keeps the deadline from seeing silence.
+      onSent: (bytes) => onBytes(done + bytes),
+      request: (client, body, options) =>
+        client.send(new UploadPartCommand({ ...upload, PartNumber: index + 1, ...body }), options),
+    }
+    const answer = await (buffer === undefined
+      ? sendStreamed(connection, piece, each)
+      : sendFilled(connection, piece, buffer, each))
+    parts[index] = {
+      PartNumber: index + 1,
+      ETag: answer.ETag,
+      ...(answer.ChecksumCRC32 === undefined ? {} : { ChecksumCRC32: answer.ChecksumCRC32 }),
+    }
+    done += piece.length
+    onBytes(done)
+  }
+  let next = 0
+  const runs = Array.from({ length: Math.min(PARTS_AT_ONCE, count) }, (_, run) => run)
+  await forEachBounded(
+    runs,
+    runs.length,
+    async (_run, _index, own) => {
+      const buffered = partBytes <= BUFFERED_BYTES
+      const leave = buffered ? await connection.memory.enter(partBytes, own) : undefined
+      try {
+        // One buffer for all the parts of a run: left to the collector, hundreds would be alive at once.
+        const buffer = buffered ? Buffer.allocUnsafeSlow(partBytes) : undefined
+        while (next < count) await sendPart(next++, buffer, own)
+      } finally {
+        leave?.()
+      }
+    },
+    signal,
+  )
+  return parts
+}
+
+async function sendFilled<T>(connection: Connection, piece: Piece, buffer: Buffer, each: BodyRequest<T>): Promise<T> {
+  const filled = buffer.subarray(0, piece.length)
+  await piece.file.fill(filled, piece.offset)
+  return sendBuffer(connection, filled, each)
+}
+
+/**
+ * Removes the parts of an upload that will not be completed.
+ *
+ * @returns whether they are gone for certain; never throws
+ */
+export async function abortUpload(
+  connection: Connection,
+  fullKey: string,
+  uploadId: string | undefined,
+  signal: AbortSignal = AbortSignal.timeout(ABORT_MS),
+): Promise<boolean> {
+  const input = { Bucket: connection.options.bucket, Key: fullKey, UploadId: uploadId }
+  try {
+    await connection.send({ operation: 'AbortMultipartUpload', key: fullKey, signal }, (client, each) =>
+      client.send(new AbortMultipartUploadCommand(input), each),
+    )
+    return true
+  } catch (error) {
+    return error instanceof S3RequestError && error.serviceCode === 'NoSuchUpload'
+  }
+}

@@ -1,0 +1,58 @@
+import { objectStoreConfig } from '@nexus/objectstore'
+import { describeBackendContract } from '@nexus/objectstore-contract'
+import { afterAll, beforeAll, describe, it } from 'vitest'
+import { openS3Backend } from '../src/driver.ts'
+import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
+import { describeOnGateway, gateway } from './gateway.ts'
+import { silentLogger } from './silent-logger.ts'
+
+let emulated: EmulatedBucket
+let cases = 0
+
+beforeAll(async () => {
+  emulated = await openEmulatedBucket()
+})
+
+afterAll(() => emulated.remove())
+
+describeBackendContract(
+  async () => {
+    emulated.emulator.createBucket(emulated.bucket)
+    return emulated.open()
+  },
+  {
+    describe,
+    it,
+    title: 's3 backend on the emulator',
+    plant: (_backend, key, content) => emulated.emulator.plant(emulated.bucket, key, content),
+  },
+)
+
+describeBackendContract(
+  async () => {
+    const prefix = `deploy+1/caf\u00e9/${++cases}`
+    emulated.emulator.createBucket(emulated.bucket)
+    // Neighbours of the prefix that must never show.
+    await emulated.emulator.plant(emulated.bucket, `${prefix}-x/a`, 'not ours')
+    await emulated.emulator.plant(emulated.bucket, 'deploy+1/b', 'not ours')
+    return emulated.open({ checksums: 'when_supported' }, { prefix })
+  },
+  { describe, it, title: 's3 backend below a prefix, checksums as at Amazon', listProbeCount: 50 },
+)
+
+let bucket: string
+
+describeBackendContract(
+  async () => {
+    bucket = (await gateway?.newBucket()) ?? ''
+    const { endpoint = '', credentialsFile = '' } = gateway ?? {}
+    const config = objectStoreConfig({ backend: 's3', bucket, endpoint, credentialsFile })
+    return openS3Backend(config, { logger: silentLogger })
+  },
+  {
+    describe: describeOnGateway,
+    it,
+    title: 's3 backend on a real store',
+    plant: async (_backend, key, content) => void (await gateway?.client.putObject(bucket, key, Buffer.from(content))),
+  },
+)

@@ -1,0 +1,1 @@
+export { JournalReader, type JournalDamage, type JournalEnvelope } from '@nexus/journal'

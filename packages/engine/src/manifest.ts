@@ -1,0 +1,3 @@
+export { sessionKeys, type SessionKeys } from './durability/keys.ts'
+export type { Manifest, ManifestEntry } from './durability/manifest.ts'
+export { parseManifest } from './durability/manifest-parse.ts'

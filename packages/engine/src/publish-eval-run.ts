@@ -1,0 +1,22 @@
+import type { ObjectStore } from '@nexus/objectstore'
+import type { PublishedEvalRun, PublishEvalRunOptions } from './durability/eval-run.ts'
+
+export type { PublishedEvalRun, PublishEvalRunOptions }
+
+/**
+ * Uploads the files of a finished evaluation run to `eval/<run-id>/`, `_sessions/` left out. Symbolic links are not
+ * followed. A failure is logged as a warning and returned: the run itself has succeeded.
+ *
+ * @param runId as a session id
+ * @throws `INVALID_ARGUMENT` for a bad id, and the signal's reason
+ * @see spec 60, Keys
+ */
+export async function publishEvalRun(
+  store: ObjectStore,
+  dir: string,
+  runId: string,
+  options: PublishEvalRunOptions = {},
+): Promise<PublishedEvalRun> {
+  const { publishFiles } = await import('./durability/eval-run.ts')
+  return await publishFiles(store, dir, runId, options)
+}

@@ -1,0 +1,5 @@
+// What runs a session: loaded by the first boot, with the bindings of SQLite and zstd, so that importing the engine is cheap.
+export { bootSession } from './lifecycle/boot.ts'
+export { refirePartialTurn } from './lifecycle/partial-turn.ts'
+export { startRetention } from './lifecycle/retention.ts'
+export { shutdownSession } from './lifecycle/shutdown.ts'

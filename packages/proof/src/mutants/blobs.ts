@@ -1,0 +1,30 @@
+import { DURABILITY, unitTest, type Mutant } from './mutant.ts'
+
+/** Blobs that go ahead of their turn, leave the local disk, and come back. */
+export const blobMutants: readonly Mutant[] = [
+  {
+    id: 'abandoned-blobs-uploaded',
+    breaks: 'goes on uploading blobs of a run that was abandoned',
+    file: `${DURABILITY}/session-ending.ts`,
+    find: `blobs.close()
+    this.#ending ??= this.#abandon()`,
+    replace: `this.#ending ??= this.#abandon()`,
+    tests: [unitTest('session-blobs', 'are drained by a stop, and dropped by an abandon')],
+  },
+  {
+    id: 'uncommitted-blob-evicted',
+    breaks: 'evicts a blob that no commit names',
+    file: `${DURABILITY}/session-blobs.ts`,
+    find: `canEvict: (sha256) => committed.names(blobPaths(sha256).bin),`,
+    replace: `canEvict: () => true,`,
+    tests: [unitTest('session-blobs', 'are evicted only when a commit names them')],
+  },
+  {
+    id: 'blob-digest-unchecked',
+    breaks: 'takes whatever the store gives for a blob that was evicted',
+    file: `${DURABILITY}/blob-repair.ts`,
+    find: `if (found !== sha256) {`,
+    replace: `if (found === undefined) {`,
+    tests: [unitTest('blob-repair', 'refuses bytes that do not have the digest')],
+  },
+]
