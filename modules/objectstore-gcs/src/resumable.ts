@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import { type Bucket, uploadUrl } from './bucket.ts'
 import type { ApiAnswer, ApiRequest } from './client.ts'
 import { GcsError, hasStatus } from './errors.ts'
@@ -105,14 +106,17 @@ class Session {
     const { signal, source, tally } = this.#upload
     const first = this.settledBytes
     const length = Math.min(this.#bucket.options.chunkBytes, source.sizeBytes - first)
-    tally.from(first)
+    const open = (onBytes: (bytes: number) => void): Readable => {
+      tally.from(first)
+      return source.stream(first, length, onBytes)
+    }
     const range = `bytes ${first}-${first + length - 1}/${source.sizeBytes}`
     await this.#put(
       'uploads.chunk',
       { 'Content-Range': range, 'Content-Type': CONTENT_TYPE },
       {
         signal,
-        body: { sizeBytes: length, open: (onBytes) => source.stream(first, length, onBytes) },
+        body: { sizeBytes: length, open },
         onSent: (bytes) => tally.moved(bytes),
       },
     )

@@ -17,6 +17,9 @@ export class SkippingClock implements Clock {
   readonly #held = new Set<Held>()
   readonly #short = new Set<TimerHandle>()
 
+  /** Called when somebody begins to wait between attempts. */
+  onPause: (() => void) | undefined
+
   now(): number {
     return this.#nowMs
   }
@@ -30,6 +33,7 @@ export class SkippingClock implements Clock {
     this.#nowMs += delayMs
     this.#short.add(handle)
     setImmediate(() => {
+      this.onPause?.()
       if (this.#short.delete(handle)) callback()
     })
     return handle
