@@ -1,3 +1,4 @@
+import { homedir } from 'node:os'
 import { objectStoreConfig, type ObjectStoreConfig } from '@nexus/objectstore'
 import { describe, expect, it } from 'vitest'
 import { parseGcsOptions } from './options.ts'
@@ -91,6 +92,11 @@ describe('parseGcsOptions', () => {
     expect(() => parse(parts)).toThrow(
       expect.objectContaining({ code: 'INVALID_ARGUMENT', key: `core.object_store.${key}` }),
     )
+  })
+
+  it('makes the path of the key absolute', () => {
+    expect(parse({ credentialsFile: '~/key.json' }).credentialsFile).toBe(`${homedir()}/key.json`)
+    expect(parse({ credentialsFile: 'a/../key.json' }).credentialsFile).toBe(`${process.cwd()}/key.json`)
   })
 
   it('names the option that was meant, and quotes no value', () => {

@@ -65,7 +65,10 @@ class Session {
     if (this.#url === undefined || this.#done) return
     const signal = AbortSignal.timeout(CANCEL_MS)
     const request = { op: 'uploads.cancel', method: 'DELETE', url: this.#url, expected: [499], signal } as const
-    this.#bucket.client.send(request, async (answer) => void (await answer.text())).catch(() => undefined)
+    const { client, background } = this.#bucket
+    const order = client.send(request, async (answer) => void (await answer.text())).catch(() => undefined)
+    const done = order.finally(() => background.delete(done))
+    background.add(done)
   }
 
   async #start(): Promise<void> {
