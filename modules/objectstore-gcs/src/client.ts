@@ -1,7 +1,7 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import type { Readable } from 'node:stream'
-import type { Clock } from '@nexus/objectstore'
+import { type Clock, isNexusError } from '@nexus/objectstore'
 import type { AuthClient } from 'google-auth-library'
 import { Attempt } from './attempt.ts'
 import type { Credentials } from './credentials.ts'
@@ -157,11 +157,13 @@ function createAgent({ apiUrl, concurrency }: GcsOptions): HttpAgent | undefined
   return apiUrl.startsWith('https:') ? new HttpsAgent(options) : new HttpAgent(options)
 }
 
-/** Errors that already say what they are: ours, and those of the caller's disk. */
+/** Errors that already say what they are: ours, those of the caller's disk, and bugs. */
 function isOurs(error: unknown): boolean {
-  if (error instanceof GcsError) return true
-  const brand = error as { path?: unknown; config?: unknown } | null
-  return error instanceof Error && brand?.config === undefined && (typeof brand?.path === 'string' || 'op' in error)
+  if (error instanceof GcsError || isNexusError(error)) return true
+  // The SDK's errors carry their request.
+  if (!(error instanceof Error) || 'config' in error) return false
+  if ('path' in error && typeof error.path === 'string') return true
+  return (error instanceof TypeError || error instanceof RangeError) && !('code' in error)
 }
 
 function openBody(request: ApiRequest, attempt: Attempt): Readable | undefined {

@@ -7,7 +7,7 @@ import type { GcsOptions } from './options.ts'
 
 /** What tests put in the place of the vendor's own addresses. */
 export interface CredentialInternals {
-  /** Where tokens come from instead of `https://oauth2.googleapis.com/token`, which the SDK has built in. */
+  /** Where tokens come from instead of the vendor's token endpoints, which the SDK has built in. */
   tokenUrl?: string
 }
 
@@ -125,10 +125,13 @@ export async function openCredentials(
   }
 }
 
+// The one for service accounts, the one for users.
+const TOKEN_URLS = new Set(['https://www.googleapis.com/oauth2/v4/token', 'https://oauth2.googleapis.com/token'])
+
 function redirectTokens(tokenUrl: string): NonNullable<StorageOptions['clientOptions']> {
   type Defaults = NonNullable<NonNullable<StorageOptions['clientOptions']>['transporterOptions']>
   const adapter: Defaults['adapter'] = async (request, send) => {
-    const url = String(request.url) === 'https://oauth2.googleapis.com/token' ? tokenUrl : request.url
+    const url = TOKEN_URLS.has(String(request.url)) ? tokenUrl : request.url
     return send(url === undefined ? request : { ...request, url })
   }
   return { transporterOptions: { adapter } }

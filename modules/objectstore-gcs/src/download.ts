@@ -1,5 +1,4 @@
 import { type FileHandle, open } from 'node:fs/promises'
-import { CRC32C } from '@google-cloud/storage'
 import {
   type ByteRange,
   NexusError,
@@ -10,6 +9,7 @@ import {
 } from '@nexus/objectstore'
 import { type Bucket, objectName, objectUrl } from './bucket.ts'
 import type { ApiAnswer, ApiRequest } from './client.ts'
+import { Crc32c } from './crc32c.ts'
 import { GcsError, hasStatus } from './errors.ts'
 import { isMissingObject } from './missing.ts'
 import { withRetries } from './retry.ts'
@@ -75,7 +75,7 @@ class Download {
   readonly #file: FileHandle
   #generation: string | undefined
   #received = 0
-  #sum = new CRC32C()
+  #sum = new Crc32c()
   #checksumFailures = 0
   /** The most bytes that were ever there. */
   mostBytes = 0
@@ -156,7 +156,7 @@ class Download {
 
   async #checkSum(hashes: string | undefined): Promise<void> {
     const declared = /(?:^|[,\s])crc32c=([^,\s]+)/.exec(hashes ?? '')?.[1]
-    const actual = this.#sum.toString()
+    const actual = this.#sum.base64()
     if (declared === undefined || declared === actual) return
     await this.#restart()
     const message = `content of ${quoteKey(this.#job.key)} has CRC32C ${actual} and not ${declared}`
@@ -169,7 +169,7 @@ class Download {
 
   async #restart(): Promise<void> {
     await this.#file.truncate(0)
-    this.#sum = new CRC32C()
+    this.#sum = new Crc32c()
     this.#received = 0
     this.#generation = undefined
   }

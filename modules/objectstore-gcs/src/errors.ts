@@ -123,3 +123,8 @@ export function isRetryable(error: unknown): boolean {
 export function hasStatus(error: unknown, ...statuses: number[]): error is GcsError {
   return error instanceof GcsError && error.status !== undefined && statuses.includes(error.status)
 }
+
+/** Whether the store refused content because it has not the checksum that came with it. */
+export function isOtherContent(error: unknown): boolean {
+  return hasStatus(error, 400) && /doesn't match calculated/.test(error.message)
+}

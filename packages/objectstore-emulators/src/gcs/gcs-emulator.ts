@@ -60,7 +60,7 @@ export interface GcsEmulator {
  * @see https://cloud.google.com/storage/docs/json_api/v1
  */
 export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise<GcsEmulator> {
-  const { buckets = [], now = Date.now, rewriteIntervalMs = 0, listingLagMs = 0, bodies = 'keep' } = options
+  const { buckets = [], now = () => Date.now(), rewriteIntervalMs = 0, listingLagMs = 0, bodies = 'keep' } = options
   const faults = new FaultPlan()
   const store = new BodyStore(bodies)
   const table = new ObjectTable(store, { now, rewriteIntervalMs, listingLagMs })

@@ -43,7 +43,7 @@ export interface GoogleCredentialsEmulator {
 export async function openGoogleCredentials(
   options: GoogleCredentialsOptions = {},
 ): Promise<GoogleCredentialsEmulator> {
-  const { now = Date.now, lifetimeMs = 3_600_000 } = options
+  const { now = () => Date.now(), lifetimeMs = 3_600_000 } = options
   const accounts = createAccounts()
   const issuer = new TokenIssuer(now, lifetimeMs)
   const faults = new FaultPlan()
