@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import { joinKey, NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
-import type { Connection } from './connection.ts'
+import { type Connection, untilAborted } from './connection.ts'
 import { mayHaveHappened, S3RequestError } from './errors.ts'
 import { createObject } from './upload.ts'
 
@@ -11,7 +11,6 @@ const PROBE_CREATES = 8
 /** Conditional creates, once the store was seen to decide them. */
 export class ConditionalWrites {
   readonly #connection: Connection
-  #probe: Promise<void> | undefined
 
   constructor(connection: Connection) {
     this.#connection = connection
@@ -38,18 +37,17 @@ export class ConditionalWrites {
   }
 
   async #ensureCapable(signal: AbortSignal | undefined): Promise<void> {
-    // Shared by all who wait for it, so it does not hang on the signal of the first.
-    this.#probe ??= probe(this.#connection).catch((error: unknown) => {
-      if (!(error instanceof NexusError && error.code === 'UNSUPPORTED')) this.#probe = undefined
-      throw error
-    })
-    const verdict = this.#probe
-    await new Promise<void>((resolve, reject) => {
-      const onAbort = (): void => reject(signal?.reason as Error)
-      if (signal?.aborted === true) return onAbort()
-      signal?.addEventListener('abort', onAbort, { once: true })
-      verdict.then(resolve, reject).finally(() => signal?.removeEventListener('abort', onAbort))
-    })
+    const { probes, options } = this.#connection
+    let verdict = probes.get(options.bucket)
+    if (verdict === undefined) {
+      // Shared by all who wait for it, so it does not hang on the signal of the first.
+      verdict = probe(this.#connection).catch((error: unknown) => {
+        if (!(error instanceof NexusError && error.code === 'UNSUPPORTED')) probes.delete(options.bucket)
+        throw error
+      })
+      probes.set(options.bucket, verdict)
+    }
+    await untilAborted(verdict, signal)
   }
 }
 

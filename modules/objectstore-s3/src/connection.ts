@@ -1,12 +1,8 @@
 import type { S3Client } from '@aws-sdk/client-s3'
-import type { Clients } from './client.ts'
-import type { CredentialSource } from './credentials.ts'
 import { isCredentialFailure, toRequestError } from './errors.ts'
-import { Gate } from './gate.ts'
+import type { Gate } from './gate.ts'
 import type { S3Options } from './options.ts'
-
-/** Bytes of bodies held in memory at once, by all requests together. */
-const MEMORY_BYTES = 64 * 1024 * 1024
+import type { ClientsLease, SharedClients } from './shared-clients.ts'
 
 /** One request, for {@link Connection.send}. */
 export interface RequestContext {
@@ -19,20 +15,22 @@ export interface RequestContext {
   once?: boolean
 }
 
-/** What the operations of one backend share: clients, credentials, and how much may happen at once. */
+/** How the operations of one backend reach its store: its options, and its share in clients, credentials and room. */
 export class Connection {
   readonly options: S3Options
-  /** Requests in flight. A download stays inside until its body has arrived. */
   readonly slots: Gate
-  readonly memory: Gate = new Gate(MEMORY_BYTES)
-  readonly #clients: Clients
-  readonly #credentials: CredentialSource
+  readonly memory: Gate
+  readonly probes: Map<string, Promise<void>>
+  readonly #shared: SharedClients
+  readonly #lease: ClientsLease
 
-  constructor(options: S3Options, clients: Clients, credentials: CredentialSource) {
+  constructor(options: S3Options, lease: ClientsLease) {
     this.options = options
-    this.slots = new Gate(options.concurrency)
-    this.#clients = clients
-    this.#credentials = credentials
+    this.#lease = lease
+    this.#shared = lease.shared
+    this.slots = lease.shared.slots
+    this.memory = lease.shared.memory
+    this.probes = lease.shared.probes
   }
 
   /**
@@ -57,19 +55,21 @@ export class Connection {
     { operation, key, signal, once }: RequestContext,
     request: (client: S3Client, options: { abortSignal?: AbortSignal }) => Promise<T>,
   ): Promise<T> {
-    const client = once === true ? this.#clients.once : this.#clients.retrying
+    const { clients, credentials } = this.#shared
+    const client = once === true ? clients.once : clients.retrying
     try {
       return await untilAborted(request(client, signal === undefined ? {} : { abortSignal: signal }), signal)
     } catch (error) {
       signal?.throwIfAborted()
       const failure = toRequestError(error, operation, key)
-      if (isCredentialFailure(failure)) this.#credentials.forget()
+      if (isCredentialFailure(failure)) credentials.forget()
       throw failure
     }
   }
 
-  destroy(): void {
-    this.#clients.destroy()
+  /** Gives its share back. */
+  release(): void {
+    this.#lease.release()
   }
 }
 

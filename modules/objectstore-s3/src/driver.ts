@@ -2,7 +2,6 @@ import { DeleteObjectCommand } from '@aws-sdk/client-s3'
 import {
   type Backend,
   type ByteRange,
-  configError,
   type ErrorClass,
   hydrateObjects,
   isFolderPlaceholder,
@@ -11,27 +10,24 @@ import {
   type ObjectInfo,
   type ObjectStoreConfig,
   type OpOptions,
-  redactSecrets,
   replaceFile,
   trimKeyPrefix,
   validateKey,
   validateKeyPrefix,
 } from '@nexus/objectstore'
-import { createClients } from './client.ts'
 import { ConditionalWrites } from './conditional.ts'
 import { Connection } from './connection.ts'
-import { areDefinitelyAbsent, chainProvider, CredentialSource, fileProvider } from './credentials.ts'
 import { downloadObject } from './download.ts'
+import { checkCredentials } from './check-credentials.ts'
 import { classifyS3Error } from './errors.ts'
 import { fullKeyOf } from './full-key.ts'
 import { listRaw } from './list.ts'
 import { abortUpload } from './multipart.ts'
 import { parseS3Options } from './options.ts'
+import { acquireClients } from './shared-clients.ts'
 import { putObject } from './upload.ts'
 import { UploadRecords } from './upload-records.ts'
 
-/** How long opening waits for credentials, in ms. */
-const CREDENTIALS_MS = 3_000
 /** Downloads of one hydration at a time: where stores level off. */
 const HYDRATE_CONCURRENCY = 16
 /** How long closing waits for uploads of ended processes to be aborted, in ms. */
@@ -168,7 +164,7 @@ export class S3Backend implements Backend {
     const timer = setTimeout(() => this.#stop.abort(), CLOSE_MS)
     await this.#reclaiming
     clearTimeout(timer)
-    this.#connection.destroy()
+    this.#connection.release()
   }
 
   classify(error: unknown): ErrorClass | undefined {
@@ -224,49 +220,12 @@ export async function openS3Backend(
 ): Promise<S3Backend> {
   const options = parseS3Options(config)
   signal?.throwIfAborted()
-  const { credentialsFile, region } = options
-  const resolve = credentialsFile === undefined ? chainProvider(region) : fileProvider(credentialsFile)
-  const source = new CredentialSource(resolve)
-  const clients = await createClients(options, source.provider)
+  const lease = await acquireClients(options)
   try {
-    await checkCredentials(() => clients.retrying.config.credentials(), source, logger, signal)
+    await checkCredentials(lease.shared, logger, signal)
   } catch (error) {
-    clients.destroy()
+    lease.release()
     throw error
   }
-  return new S3Backend(new Connection(options, clients, source), new UploadRecords(options, logger), logger)
-}
-
-async function checkCredentials(
-  resolve: () => Promise<unknown>,
-  source: CredentialSource,
-  logger: Logger,
-  signal: AbortSignal | undefined,
-): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  let onAbort: (() => void) | undefined
-  const given = new Promise<'slow'>((settle, reject) => {
-    timer = setTimeout(() => settle('slow'), CREDENTIALS_MS)
-    onAbort = () => reject(signal?.reason as Error)
-    signal?.addEventListener('abort', onAbort, { once: true })
-  })
-  const resolved = resolve()
-  resolved.catch(() => undefined)
-  try {
-    if ((await Promise.race([resolved, given])) === 'slow') {
-      source.abandon()
-      logger.warn({}, `no credentials within ${CREDENTIALS_MS / 1000} s; going on, each request will look again`)
-    }
-  } catch (error) {
-    signal?.throwIfAborted()
-    const detail = redactSecrets(error instanceof Error ? error.message : String(error))
-    if (areDefinitelyAbsent(error)) {
-      const problem = `names no file, and the SDK's default chain finds no credentials: ${detail}`
-      throw configError('credentials_file', problem, error)
-    }
-    logger.warn({ detail }, 'credentials can not be resolved now; going on, each request will look again')
-  } finally {
-    clearTimeout(timer)
-    if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)
-  }
+  return new S3Backend(new Connection(options, lease), new UploadRecords(options, logger), logger)
 }

@@ -31,6 +31,7 @@ export interface UploadRecord {
  * others are left alone.
  */
 export class UploadRecords {
+  readonly #root: string
   readonly #directory: string
   readonly #logger: Logger
   #usable: boolean | undefined
@@ -40,6 +41,7 @@ export class UploadRecords {
     const store = createHash('sha256')
       .update(JSON.stringify([endpoint?.href ?? region, bucket, prefix]))
       .digest('hex')
+    this.#root = stateDirectory
     this.#directory = join(stateDirectory, store.slice(0, 16))
     this.#logger = logger
   }
@@ -67,6 +69,7 @@ export class UploadRecords {
     let names: string[]
     try {
       names = readdirSync(this.#directory)
+      this.#refuseForeign()
     } catch {
       return taken
     }
@@ -92,15 +95,21 @@ export class UploadRecords {
     if (this.#usable !== undefined) return this.#usable
     try {
       mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
-      const { uid } = lstatSync(this.#directory)
-      if (process.getuid !== undefined && uid !== process.getuid()) {
-        throw new Error(`${this.#directory} belongs to another user`)
-      }
+      this.#refuseForeign()
       this.#usable = true
     } catch (error) {
       this.#disable(error)
     }
     return this.#usable === true
+  }
+
+  /** In a directory that everyone may write to, somebody else may have been first, and would choose what we abort. */
+  #refuseForeign(): void {
+    const own = process.getuid?.()
+    for (const path of [this.#root, this.#directory]) {
+      const { uid } = lstatSync(path)
+      if (own !== undefined && uid !== own && uid !== 0) throw new Error(`${path} belongs to another user`)
+    }
   }
 
   #disable(error: unknown): void {

@@ -104,6 +104,23 @@ describeOnGateway('F39: awkward names on a real store', () => {
   })
 })
 
+describe('a listing that lags', () => {
+  it('fails hydration with the key of an object that is gone, and takes a replaced one as it is now', async () => {
+    const store = new ObjectStore(await test.open(), { name: 's3' })
+    await test.emulator.plant(test.bucket, 's/replaced', 'old')
+    await test.emulator.plant(test.bucket, 's/stays', 'x')
+    const thaw = test.emulator.freezeListings(test.bucket)
+    await store.put('s/replaced', test.file('new and longer'))
+    const destination = freshDirectory()
+    await store.hydrate('s', destination)
+    expect(readFileSync(join(destination, 'replaced'), 'utf8')).toBe('new and longer')
+    await store.delete('s/stays')
+    await expect(store.hydrate('s', freshDirectory())).rejects.toMatchObject({ code: 'NOT_FOUND', key: 's/stays' })
+    thaw()
+    await store.hydrate('s', freshDirectory())
+  })
+})
+
 describe('F40: folder placeholders of consoles', () => {
   it('are left out of listings and hydration, that of the prefix itself included', async () => {
     const backend = await test.open({}, { prefix: 'prod' })

@@ -130,6 +130,20 @@ describe('F41: a multipart upload', () => {
     expect(test.emulator.stat(test.bucket, 's/large')?.sizeBytes).toBe(80 * MIB)
   })
 
+  it('with parts too large for memory streams them, each anew when it is refused', async () => {
+    const backend = await test.open({ part_size_mib: 16, checksums: 'when_supported' })
+    const rule = { status: 503, code: 'SlowDown', kind: 'status' } as const
+    test.emulator.faults.add({ fault: rule, on: ({ operation }) => operation === 'UploadPart', times: 2 })
+    const content = Buffer.alloc(70 * MIB, 'all the parts differ, since this does not divide them evenly')
+    await backend.put('s/large', test.file(content))
+    expect((await test.emulator.read(test.bucket, 's/large'))?.equals(content)).toBe(true)
+    const parts = test.emulator.requests.filter(({ operation }) => operation === 'UploadPart')
+    expect(parts.map(({ headers }) => headers['content-length']).filter((length) => length === '6291456')).toHaveLength(
+      1,
+    )
+    expect(parts).toHaveLength(5 + 2)
+  })
+
   it('goes on without notes where the state directory can not be made', async () => {
     const warned: string[] = []
     const drop = (): void => undefined

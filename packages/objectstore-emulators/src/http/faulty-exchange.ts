@@ -77,6 +77,17 @@ export function stayInSilence(request: IncomingMessage): Promise<never> {
   return hold(request)
 }
 
+/** Resolves when there is room again, or nobody left to write to; a race of two waits would leave a listener each time. */
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done).off('close', done)
+      resolve()
+    }
+    response.on('drain', done).on('close', done)
+  })
+}
+
 /** Answers with a body of `sizeBytes`, read from `open(bytes)`, with the planned faults of downloads. */
 export async function sendBody(
   request: IncomingMessage,
@@ -94,7 +105,7 @@ export async function sendBody(
   const cutAfter = Math.min(reset?.afterBytes ?? find(faults, 'download-stall')?.afterBytes ?? sizeBytes, sizeBytes)
   response.writeHead(answer.status, { ...answer.headers, 'content-length': sizeBytes })
   for await (const chunk of answer.read(cutAfter)) {
-    if (!response.write(chunk)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+    if (!response.write(chunk)) await drained(response)
     if (response.destroyed) throw new ConnectionLost()
   }
   if (cutAfter === sizeBytes) {
