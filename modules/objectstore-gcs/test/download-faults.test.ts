@@ -87,19 +87,23 @@ describe('a download that breaks', () => {
     expect(downloads()).toBe(3)
   })
 
-  it('takes the new object whole when it was replaced meanwhile', async () => {
-    const backend = await bucket.open()
-    await bucket.client.plant('k', content)
-    bucket.emulator.faults.add({ fault: { kind: 'download-stall', afterBytes: 300_000 }, times: 1 })
-    const path = bucket.freshPath()
-    const get = backend.get('k', path)
-    await vi.waitFor(() => expect(bucket.emulator.faults.struck('download-stall')).toBe(1))
-    const newer = 'newer '.repeat(100_000)
-    await bucket.client.plant('k', newer)
-    await vi.waitFor(() => expect(bucket.clock.expire(15_000)).toBe(1))
-    await get
-    expect(readFileSync(path, 'utf8') === newer).toBe(true)
-  })
+  it.each([{}, { offset: 5, length: 500_000 }])(
+    'takes all of a new object when it was replaced meanwhile: %j',
+    async (range) => {
+      const backend = await bucket.open()
+      await bucket.client.plant('k', content)
+      bucket.emulator.faults.add({ fault: { kind: 'download-stall', afterBytes: 300_000 }, times: 1 })
+      const path = bucket.freshPath()
+      const get = backend.get('k', path, range)
+      await vi.waitFor(() => expect(bucket.emulator.faults.struck('download-stall')).toBe(1))
+      const newer = 'newer '.repeat(100_000)
+      await bucket.client.plant('k', newer)
+      await vi.waitFor(() => expect(bucket.clock.expire(15_000)).toBe(1))
+      await get
+      const { offset = 0, length = newer.length } = range
+      expect(readFileSync(path, 'utf8') === newer.slice(offset, offset + length)).toBe(true)
+    },
+  )
 
   it('goes on within a range', async () => {
     const backend = await bucket.open()

@@ -60,6 +60,15 @@ describe.each(calls)('%s', (_name, call) => {
 })
 
 describe('requests', () => {
+  it('that meet silence before any answer are given up in time and made again', async () => {
+    const backend = await bucket.open()
+    bucket.emulator.faults.add({ fault: { kind: 'silence' }, times: 1 })
+    const list = backend.list('')
+    await vi.waitFor(() => expect(bucket.emulator.faults.struck('silence')).toBe(1))
+    expect(bucket.clock.expire(15_000)).toBe(1)
+    expect(await list).toEqual([])
+  })
+
   it('are never more at a time than configured; those that wait can be aborted', async () => {
     const backend = await bucket.open({ options: { concurrency: 2 } })
     bucket.emulator.faults.add({ fault: { kind: 'silence' } })
