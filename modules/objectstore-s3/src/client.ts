@@ -53,15 +53,9 @@ async function agentsOf({
   const pool = { keepAlive: true, maxSockets: concurrency, maxFreeSockets: concurrency }
   const trust = caFile === undefined ? {} : { ca: [...rootCertificates, readCertificates(caFile)] }
   if (proxy === undefined) return { httpAgent: new HttpAgent(pool), httpsAgent: new HttpsAgent({ ...pool, ...trust }) }
-  const [{ HttpProxyAgent }, { HttpsProxyAgent }] = await Promise.all([
-    import('http-proxy-agent'),
-    import('https-proxy-agent'),
-  ])
-  // What the agents are given is for the store; to the proxy itself they speak as its URL says.
-  return {
-    httpAgent: new HttpProxyAgent(proxy, pool),
-    httpsAgent: new HttpsProxyAgent(proxy, { ...pool, ...trust }) as unknown as HttpsAgent,
-  }
+  // Loaded by the few who need it.
+  const { createProxyAgents } = await import('./proxy.ts')
+  return createProxyAgents(proxy, pool, trust)
 }
 
 function readCertificates(path: string): string {

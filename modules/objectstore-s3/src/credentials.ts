@@ -17,6 +17,9 @@ export type CredentialProvider = (context?: Record<string, unknown>) => Promise<
 /** How long before their end credentials are fetched anew, in ms; of short-lived ones at half their life. */
 const REFRESH_MS = 5 * 60 * 1000
 
+/** How long one resolution is waited for, in ms; one that a request waits for must end within its deadline. */
+const RESOLVE_MS = 15_000
+
 /**
  * Holds resolved credentials until shortly before they end, or until the store refuses them. The SDK's own memory never
  * forgets credentials without an end, so that a renewed file would need a restart.
@@ -43,6 +46,11 @@ export class CredentialSource {
     this.#held = undefined
   }
 
+  /** Who asks from now on does not wait for a resolution that hangs. If it ends well after all, what it brought is held. */
+  abandon(): void {
+    this.#pending = undefined
+  }
+
   async #get(context: Record<string, unknown> | undefined): Promise<Credentials> {
     const held = this.#held
     const nowMs = this.#nowMs()
@@ -53,10 +61,12 @@ export class CredentialSource {
   }
 
   #fetch(context: Record<string, unknown> | undefined): Promise<Credentials> {
-    this.#pending ??= this.#fetchOnce(context).finally(() => {
-      this.#pending = undefined
+    if (this.#pending !== undefined) return this.#pending
+    const pending = withinTime(this.#fetchOnce(context)).finally(() => {
+      if (this.#pending === pending) this.#pending = undefined
     })
-    return this.#pending
+    this.#pending = pending
+    return pending
   }
 
   async #fetchOnce(context: Record<string, unknown> | undefined): Promise<Credentials> {
@@ -66,6 +76,22 @@ export class CredentialSource {
     const refreshAtMs = Math.max(endMs - REFRESH_MS, nowMs + (endMs - nowMs) / 2)
     this.#held = { credentials, refreshAtMs, endMs }
     return credentials
+  }
+}
+
+async function withinTime<T>(resolution: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const expired = new Promise<never>((_resolve, reject) => {
+    timer = setTimeout(() => {
+      const error = new Error(`the source of credentials did not answer within ${RESOLVE_MS / 1000} s`)
+      error.name = 'CredentialsProviderError'
+      reject(error)
+    }, RESOLVE_MS).unref()
+  })
+  try {
+    return await Promise.race([resolution, expired])
+  } finally {
+    clearTimeout(timer)
   }
 }
 

@@ -2,9 +2,10 @@ import { closeSync, constants, openSync, write, writeSync } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { GetObjectCommand, type GetObjectCommandOutput, HeadObjectCommand } from '@aws-sdk/client-s3'
-import { type ByteRange, joinKey, NexusError, ObjectNotFoundError, quoteKey } from '@nexus/objectstore'
+import { type ByteRange, NexusError, ObjectNotFoundError, quoteKey } from '@nexus/objectstore'
 import type { Connection } from './connection.ts'
 import { S3RequestError, toRequestError } from './errors.ts'
+import { fullKeyOf } from './full-key.ts'
 import { withRetries } from './retry.ts'
 
 const writeTo = promisify(write)
@@ -48,10 +49,11 @@ export async function downloadObject(connection: Connection, order: DownloadOrde
 async function downloadOnce(connection: Connection, order: DownloadOrder): Promise<number> {
   const { key, tempPath, range, signal, onBytes } = order
   const { options } = connection
-  const fullKey = joinKey(options.prefix, key)
+  const fullKey = fullKeyOf(options.prefix, key)
   const wanted = rangeHeader(range)
   const input = { Bucket: options.bucket, Key: fullKey, ...(wanted === undefined ? {} : { Range: wanted }) }
-  const context = { operation: 'GetObject', key: fullKey, signal }
+  // Repeated above, from the beginning; the SDK would repeat each of those again.
+  const context = { operation: 'GetObject', key: fullKey, signal, once: true }
   let answer: GetObjectCommandOutput
   try {
     answer = await connection.sendInside(context, (client, each) => client.send(new GetObjectCommand(input), each))

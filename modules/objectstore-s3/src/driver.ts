@@ -6,7 +6,6 @@ import {
   type ErrorClass,
   hydrateObjects,
   isFolderPlaceholder,
-  joinKey,
   type Logger,
   NexusError,
   type ObjectInfo,
@@ -24,6 +23,7 @@ import { Connection } from './connection.ts'
 import { areDefinitelyAbsent, chainProvider, CredentialSource, fileProvider } from './credentials.ts'
 import { downloadObject } from './download.ts'
 import { classifyS3Error } from './errors.ts'
+import { fullKeyOf } from './full-key.ts'
 import { listRaw } from './list.ts'
 import { abortUpload } from './multipart.ts'
 import { parseS3Options } from './options.ts'
@@ -31,9 +31,11 @@ import { putObject } from './upload.ts'
 import { UploadRecords } from './upload-records.ts'
 
 /** How long opening waits for credentials, in ms. */
-const CREDENTIALS_MS = 5_000
+const CREDENTIALS_MS = 3_000
 /** Downloads of one hydration at a time: where stores level off. */
 const HYDRATE_CONCURRENCY = 16
+/** How long closing waits for uploads of ended processes to be aborted, in ms. */
+const CLOSE_MS = 2_000
 
 /**
  * A bucket of Amazon S3 or of a store that speaks its protocol.
@@ -52,9 +54,10 @@ export class S3Backend implements Backend {
   readonly #records: UploadRecords
   readonly #conditional: ConditionalWrites
   readonly #logger: Logger
-  readonly #closing = new AbortController()
+  readonly #stop = new AbortController()
   readonly #writes = new Set<Promise<unknown>>()
   #reclaiming: Promise<void> | undefined
+  #closed = false
 
   constructor(connection: Connection, records: UploadRecords, logger: Logger) {
     this.#connection = connection
@@ -130,7 +133,7 @@ export class S3Backend implements Backend {
     validateKey(key)
     this.#open('delete')
     const { bucket, prefix } = this.#connection.options
-    const target = { Bucket: bucket, Key: joinKey(prefix, key) }
+    const target = { Bucket: bucket, Key: fullKeyOf(prefix, key) }
     const request = this.#connection.send({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
       client.send(new DeleteObjectCommand(target), each),
     )
@@ -160,9 +163,11 @@ export class S3Backend implements Backend {
   }
 
   async close(): Promise<void> {
-    if (this.#closing.signal.aborted) return
-    this.#closing.abort(new NexusError('CLOSED', 'the s3 backend was closed', { op: 'objectstore.close' }))
+    if (this.#closed) return
+    this.#closed = true
+    const timer = setTimeout(() => this.#stop.abort(), CLOSE_MS)
     await this.#reclaiming
+    clearTimeout(timer)
     this.#connection.destroy()
   }
 
@@ -171,7 +176,7 @@ export class S3Backend implements Backend {
   }
 
   #open(verb: string): void {
-    if (!this.#closing.signal.aborted) return
+    if (!this.#closed) return
     throw new NexusError('CLOSED', `${verb}: the s3 backend was closed`, { op: `objectstore.${verb}` })
   }
 
@@ -195,7 +200,7 @@ export class S3Backend implements Backend {
     const records = this.#records.takeAbandoned()
     let aborted = 0
     for (const record of records) {
-      const gone = await abortUpload(this.#connection, record.key, record.uploadId, this.#closing.signal)
+      const gone = await abortUpload(this.#connection, record.key, record.uploadId, this.#stop.signal)
       if (!gone) continue
       this.#records.remove(record)
       aborted++
@@ -224,7 +229,7 @@ export async function openS3Backend(
   const source = new CredentialSource(resolve)
   const clients = await createClients(options, source.provider)
   try {
-    await checkCredentials(() => clients.retrying.config.credentials(), logger, signal)
+    await checkCredentials(() => clients.retrying.config.credentials(), source, logger, signal)
   } catch (error) {
     clients.destroy()
     throw error
@@ -234,6 +239,7 @@ export async function openS3Backend(
 
 async function checkCredentials(
   resolve: () => Promise<unknown>,
+  source: CredentialSource,
   logger: Logger,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -248,6 +254,7 @@ async function checkCredentials(
   resolved.catch(() => undefined)
   try {
     if ((await Promise.race([resolved, given])) === 'slow') {
+      source.abandon()
       logger.warn({}, `no credentials within ${CREDENTIALS_MS / 1000} s; going on, each request will look again`)
     }
   } catch (error) {

@@ -20,6 +20,9 @@ export class S3RequestError extends Error {
     this.serviceCode = serviceCode
     this.status = status
     this.requestId = requestId
+    // It leads to the request, whose headers carry the signature and maybe a token.
+    const { $response } = cause as SdkFields
+    if ($response !== undefined) Reflect.set($response, 'body', undefined)
   }
 }
 

@@ -1,13 +1,16 @@
+import { createHash } from 'node:crypto'
 import {
   AbortMultipartUploadCommand,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
+  HeadObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { forEachBounded, joinKey } from '@nexus/objectstore'
+import { forEachBounded } from '@nexus/objectstore'
 import { BUFFERED_BYTES, type BodyRequest, type Piece, sendBuffer, sendStreamed } from './body.ts'
 import type { Connection } from './connection.ts'
 import { S3RequestError } from './errors.ts'
+import { fullKeyOf } from './full-key.ts'
 import type { SourceFile } from './source-file.ts'
 import { storedAs } from './stored-as.ts'
 import type { UploadRecords } from './upload-records.ts'
@@ -34,13 +37,14 @@ export async function uploadInParts(
   { signal, onBytes }: { signal?: AbortSignal | undefined; onBytes: (bytes: number) => void },
 ): Promise<void> {
   const { options } = connection
-  const target = { Bucket: options.bucket, Key: joinKey(options.prefix, key) }
+  const target = { Bucket: options.bucket, Key: fullKeyOf(options.prefix, key) }
   const context = { key: target.Key, signal }
   const { UploadId } = await connection.send({ ...context, operation: 'CreateMultipartUpload' }, (client, each) =>
     client.send(
       new CreateMultipartUploadCommand({
         ...target,
         ...storedAs(options),
+        // The parts' checksums count for nothing unless they are announced here, which the SDK leaves to us.
         ...(options.checksums === 'when_required' ? {} : { ChecksumAlgorithm: 'CRC32' as const }),
       }),
       each,
@@ -53,9 +57,7 @@ export async function uploadInParts(
     const parts = await sendParts(connection, upload, file, { signal, onBytes })
     // Before this nothing is visible; whether a lost answer of it did happen, putting again decides.
     settled = false
-    await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
-      client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }), each),
-    )
+    await complete(connection, upload, parts, signal)
     settled = true
   } catch (error) {
     settled = await abortUpload(connection, target.Key, UploadId)
@@ -63,6 +65,38 @@ export async function uploadInParts(
   } finally {
     if (settled && record !== undefined) records.remove(record)
   }
+}
+
+async function complete(
+  connection: Connection,
+  upload: { Bucket: string; Key: string; UploadId: string | undefined },
+  parts: CompletedParts,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const context = { key: upload.Key, signal }
+  try {
+    await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
+      client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }), each),
+    )
+  } catch (error) {
+    // What a repeat hears when the first one was done and its answer lost.
+    const expected = etagOf(parts)
+    if (!(error instanceof S3RequestError && error.serviceCode === 'NoSuchUpload') || expected === undefined)
+      throw error
+    const { Bucket, Key } = upload
+    const { ETag } = await connection.send({ ...context, operation: 'HeadObject' }, (client, each) =>
+      client.send(new HeadObjectCommand({ Bucket, Key }), each),
+    )
+    if (ETag?.replaceAll('"', '') !== expected) throw error
+  }
+}
+
+/** The tag that an object of these parts has where tags are digests; undefined where those of the parts are none. */
+function etagOf(parts: CompletedParts): string | undefined {
+  const digests = parts.map(({ ETag }) => ETag?.replaceAll('"', '') ?? '')
+  if (digests.some((digest) => !/^[0-9a-f]{32}$/.test(digest))) return undefined
+  const joined = Buffer.from(digests.join(''), 'hex')
+  return `${createHash('md5').update(joined).digest('hex')}-${parts.length}`
 }
 
 type CompletedParts = { PartNumber: number; ETag: string | undefined; ChecksumCRC32?: string }[]

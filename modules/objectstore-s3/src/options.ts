@@ -99,7 +99,7 @@ export function parseS3Options(config: ObjectStoreConfig): S3Options {
     endpoint,
     credentialsFile: config.credentialsFile === '' ? undefined : absolute(config.credentialsFile),
     forcePathStyle: options.force_path_style ?? endpoint !== undefined,
-    checksums: options.checksums ?? (endpoint === undefined ? undefined : 'when_required'),
+    checksums: options.checksums ?? defaultChecksums(endpoint),
     storageClass: options.storage_class,
     serverSideEncryption: encryption,
     kmsKeyId: options.kms_key_id,
@@ -112,6 +112,13 @@ export function parseS3Options(config: ObjectStoreConfig): S3Options {
     partSizeBytes: (options.part_size_mib ?? 8) * MIB,
     stateDirectory: options.state_directory === undefined ? defaultStateDirectory() : absolute(options.state_directory),
   }
+}
+
+// The environment's word is the SDK's to heed; we must know it too, since we add checksums of our own.
+function defaultChecksums(endpoint: URL | undefined): ChecksumMode | undefined {
+  if (endpoint !== undefined) return 'when_required'
+  const asked = process.env['AWS_REQUEST_CHECKSUM_CALCULATION']?.toLowerCase()
+  return asked === 'when_required' ? asked : undefined
 }
 
 function defaultStateDirectory(): string {

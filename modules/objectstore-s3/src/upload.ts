@@ -1,7 +1,8 @@
 import { PutObjectCommand, type PutObjectCommandInput } from '@aws-sdk/client-s3'
-import { joinKey, NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
+import { NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
 import { BUFFERED_BYTES, type BodyFields, type BodyRequest, sendBuffered, sendStreamed } from './body.ts'
 import type { Connection } from './connection.ts'
+import { fullKeyOf } from './full-key.ts'
 import { uploadInParts } from './multipart.ts'
 import { SourceFile } from './source-file.ts'
 import { storedAs } from './stored-as.ts'
@@ -68,7 +69,7 @@ async function putSingle(
   condition: Pick<PutObjectCommandInput, 'IfNoneMatch'>,
 ): Promise<void> {
   const { options } = connection
-  const fullKey = joinKey(options.prefix, key)
+  const fullKey = fullKeyOf(options.prefix, key)
   const fixed = { Bucket: options.bucket, Key: fullKey, ...storedAs(options), ...condition }
   const piece = { file, offset: 0, length: file.sizeBytes }
   const each: BodyRequest<unknown> = {

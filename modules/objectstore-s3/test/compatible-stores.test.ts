@@ -60,6 +60,8 @@ describe('checksums as at Amazon', () => {
     const uploads = test.emulator.requests.filter(({ operation }) => /^(?:PutObject|UploadPart)$/.test(operation))
     expect(uploads).toHaveLength(3 + 9)
     for (const { headers } of uploads) expect(headers['x-amz-checksum-crc32']).toBeDefined()
+    const begun = test.emulator.requests.filter(({ operation }) => operation === 'CreateMultipartUpload')
+    expect(begun.map(({ headers }) => headers['x-amz-checksum-algorithm'])).toEqual(['CRC32'])
   })
 })
 

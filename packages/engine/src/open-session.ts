@@ -1,5 +1,6 @@
 import { join, resolve } from 'node:path'
 import type { BlobStore } from '@nexus/blobs'
+import { NexusError } from '@nexus/errors'
 import type { Backend } from '@nexus/objectstore'
 import type { Storage } from '@nexus/storage'
 import type { EventBus } from './bus/event-bus.ts'
@@ -56,6 +57,7 @@ function isBackend(store: StoreInput | Backend): store is Backend {
  * @see spec 10, Using the engine
  */
 export async function openSession(options: OpenSessionOptions = {}): Promise<Session> {
+  refuseUnknown(options)
   const { id, root, store, logger } = options
   const backend = store !== undefined && isBackend(store) ? store : undefined
   const config: ConfigInput = {
@@ -86,6 +88,16 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
     close: () => engine.stop('close'),
     abandon: () => engine.abandon(),
   }
+}
+
+const OPTION_NAMES: ReadonlySet<string> = new Set<keyof OpenSessionOptions>(['id', 'root', 'store', 'logger'])
+
+/** A misspelled `store` would be a session that nothing keeps. */
+function refuseUnknown(options: OpenSessionOptions): void {
+  const unknown = Object.keys(options).find((name) => !OPTION_NAMES.has(name))
+  if (unknown === undefined) return
+  const message = `openSession has no option "${unknown}"; there are ${[...OPTION_NAMES].join(', ')}`
+  throw new NexusError('INVALID_ARGUMENT', message, { op: 'session.open', key: unknown })
 }
 
 /** A session that can't be handed out whole is given back. */

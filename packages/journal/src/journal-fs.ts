@@ -25,8 +25,44 @@ export type JournalFs = Pick<
   | 'rmSync'
 >
 
-/** The file system of this machine. */
-export const nodeFs: JournalFs = nodeFsModule
+/**
+ * The file system of this machine, except that it opens plain files and directories only: whoever works in the session may
+ * have put a link in a file's place, which would have us write to what it points to, or a FIFO, which would block us.
+ */
+export const nodeFs: JournalFs = { ...nodeFsModule, openSync: openPlain }
+
+const { O_RDONLY, O_RDWR, O_WRONLY, O_APPEND, O_CREAT, O_EXCL, O_TRUNC } = nodeFsModule.constants
+// Neither exists on Windows, where a link takes a privilege and a FIFO is no file.
+const SAFELY = (nodeFsModule.constants.O_NOFOLLOW ?? 0) | (nodeFsModule.constants.O_NONBLOCK ?? 0)
+const FLAGS: Readonly<Record<string, number>> = {
+  r: O_RDONLY,
+  a: O_WRONLY | O_APPEND | O_CREAT,
+  'a+': O_RDWR | O_APPEND | O_CREAT,
+  'ax+': O_RDWR | O_APPEND | O_CREAT | O_EXCL,
+  w: O_WRONLY | O_CREAT | O_TRUNC,
+  wx: O_WRONLY | O_CREAT | O_EXCL,
+}
+
+function openPlain(path: nodeFsModule.PathLike, flags: nodeFsModule.OpenMode, mode?: nodeFsModule.Mode | null): number {
+  const bits = FLAGS[String(flags)]
+  if (bits === undefined) throw new TypeError(`the journal opens no file with ${flags}`)
+  let fd: number
+  try {
+    fd = nodeFsModule.openSync(path, bits | SAFELY, mode)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw code === 'ELOOP' || code === 'ENXIO' ? notPlain(path, error) : error
+  }
+  const stat = nodeFsModule.fstatSync(fd)
+  if (stat.isFile() || (stat.isDirectory() && flags === 'r')) return fd
+  nodeFsModule.closeSync(fd)
+  throw notPlain(path)
+}
+
+function notPlain(path: nodeFsModule.PathLike, cause?: unknown): NexusError {
+  const message = `${String(path)} is a link or another special file, and the journal keeps to plain ones: remove it`
+  return new NexusError('LOCAL_IO', message, { op: 'journal.open', key: String(path), cause })
+}
 
 /** Writes all of `bytes` at the descriptor's position (or its end, when opened for append), however many calls it takes. */
 export function writeFully(fs: JournalFs, fd: number, bytes: Uint8Array): void {

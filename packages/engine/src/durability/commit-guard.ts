@@ -103,10 +103,10 @@ export class CommitGuard {
         { op: 'durability.snapshot', key: sessionId },
       )
     }
-    if (verdict.kind === 'emptied') {
+    if (verdict.kind === 'lost-content') {
       throw new NexusError(
         'PRECONDITION',
-        `session ${sessionId}: the local conversation was empty at boot and the committed one is not; not storing over it. ` +
+        `session ${sessionId}: the local conversation or journal lost what the committed one has; not storing over it. ` +
           'Restart the session to restore the committed tree',
         { op: 'durability.snapshot', key: sessionId },
       )

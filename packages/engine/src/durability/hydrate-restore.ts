@@ -2,7 +2,7 @@ import nodeFs from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import type { Failpoint } from '../failpoint.ts'
-import { SESSION_DIRECTORIES } from '../session/create-tree.ts'
+import { SESSION_DIRECTORIES } from '../session/session-directories.ts'
 import type { Manifest } from './manifest.ts'
 import type { Slices } from './snapshot-slices.ts'
 

@@ -126,7 +126,11 @@ describe('parseManifest', () => {
     for (const other of ['null', '[]', '1', '"x"']) expect(failure(other)).toMatchObject({ code: 'CORRUPT' })
   })
 
-  it.each([0, 3, 99, '2', null, undefined])('refuses schema version %j and names both versions', (version) => {
+  it('calls a manifest without a schema version damaged', () => {
+    expect(failure(raw({ _schema_version: undefined }))).toMatchObject({ code: 'CORRUPT' })
+  })
+
+  it.each([0, 3, 99, '2', null])('refuses schema version %j and names both versions', (version) => {
     expect(failure(raw({ _schema_version: version }))).toMatchObject({
       code: 'UNSUPPORTED',
       key: 'sessions/s1.manifest/manifest.json',

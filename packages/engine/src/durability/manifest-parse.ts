@@ -34,6 +34,7 @@ export function parseManifest(bytes: Uint8Array | string, sessionId: string): Ma
   try {
     const fields = parseJson(bytes)
     const version = fields['_schema_version']
+    if (version === undefined) throw new Fault('has no schema version')
     if (version !== 1 && version !== MANIFEST_SCHEMA_VERSION) throw unknownVersion(version, key)
     const manifest = version === 1 ? readV1(fields) : readV2(fields)
     if (manifest.session_id !== sessionId) throw new Fault(`belongs to session ${quote(manifest.session_id)}`)

@@ -17,7 +17,12 @@ function marker(overrides: Partial<OwnerMarker> = {}): OwnerMarker {
 }
 
 function judge(held: OwnerMarker | undefined, running: readonly number[] = []) {
-  return judgeOwner(held, us, { nowMs, staleMs, isRunning: (pid) => running.includes(pid) })
+  return judgeOwner(held, us, {
+    nowMs,
+    staleMs,
+    isRunning: (pid) => running.includes(pid),
+    wasAbandoned: (id) => id === 'dropped',
+  })
 }
 
 describe('the verdict on an owner marker', () => {
@@ -25,6 +30,13 @@ describe('the verdict on an owner marker', () => {
     ['no marker is free', undefined, [], 'free'],
     ['our own is silent', marker({ instanceId: 'ours' }), [], 'ours'],
     ['a dead pid of this host crashed here', marker({ host: 'a' }), [], 'crashed'],
+    ['our own pid and another instance is a conflict', marker({ host: 'a', pid: 100 }), [100], 'conflict'],
+    [
+      'a run that this process dropped is silent',
+      marker({ host: 'a', pid: 100, instanceId: 'dropped' }),
+      [100],
+      'crashed',
+    ],
     ['a running pid of this host is a conflict', marker({ host: 'a' }), [7], 'conflict'],
     ['a fresh heartbeat of another host is a conflict, whatever its pid is here', marker(), [], 'conflict'],
     [

@@ -83,26 +83,36 @@ function heartbeatAgeMs(marker: OwnerMarker, nowMs: number): number {
   return nowMs - Date.parse(marker.heartbeatAt)
 }
 
+/** What {@link judgeOwner} goes by. */
+export interface OwnerKnowledge {
+  nowMs: number
+  /** Age of a heartbeat from which its holder counts as gone. */
+  staleMs: number
+  /** Whether a process with this pid exists on this host. */
+  isRunning: (pid: number) => boolean
+  /** Whether a run of this process was dropped under that instance id. */
+  wasAbandoned: (instanceId: string) => boolean
+}
+
 /**
  * Detection only: nothing is refused because of a verdict, since it rests on clocks and pids.
  *
  * @see spec 60, Owner marker
  */
-export function judgeOwner(
-  marker: OwnerMarker | undefined,
-  us: OwnerIdentity,
-  { nowMs, staleMs, isRunning }: { nowMs: number; staleMs: number; isRunning: (pid: number) => boolean },
-): OwnerVerdict {
+export function judgeOwner(marker: OwnerMarker | undefined, us: OwnerIdentity, known: OwnerKnowledge): OwnerVerdict {
   if (marker === undefined) return 'free'
   if (marker.instanceId === us.instanceId) return 'ours'
-  if (marker.host === us.host && isGone(marker, us, isRunning)) return 'crashed'
-  return heartbeatAgeMs(marker, nowMs) > staleMs ? 'takeover' : 'conflict'
+  if (marker.host === us.host && isGone(marker, us, known)) return 'crashed'
+  return heartbeatAgeMs(marker, known.nowMs) > known.staleMs ? 'takeover' : 'conflict'
 }
 
-/** Our own pid in a marker that is older than this process was left by an earlier process with that pid: pid 1 in a restarted container. */
-function isGone(marker: OwnerMarker, us: OwnerIdentity, isRunning: (pid: number) => boolean): boolean {
-  if (marker.pid === us.pid) return Date.parse(marker.heartbeatAt) < us.processStartedAtMs
-  return !isRunning(marker.pid)
+/**
+ * Our own pid in a marker that is older than this process was left by an earlier process with that pid: pid 1 in a
+ * restarted container.
+ */
+function isGone(marker: OwnerMarker, us: OwnerIdentity, { isRunning, wasAbandoned }: OwnerKnowledge): boolean {
+  if (marker.pid !== us.pid) return !isRunning(marker.pid)
+  return Date.parse(marker.heartbeatAt) < us.processStartedAtMs || wasAbandoned(marker.instanceId)
 }
 
 /** Payload of `session.owner.conflict`. */

@@ -33,6 +33,9 @@ export interface SessionOwnerOptions {
   isRunning?: (pid: number) => boolean
 }
 
+/** Instances that this process has dropped: their markers stay, and nobody is behind them any more. */
+const abandonedHere = new Set<string>()
+
 /**
  * This run's claim on the session in the store: read, then written, renewed by a heartbeat, removed at the end while it
  * is still ours.
@@ -88,6 +91,11 @@ export class SessionOwner {
     await this.#beating
   }
 
+  /** The run is dropped and its marker left: this process knows from now on that nobody is behind it. */
+  leave(): void {
+    abandonedHere.add(this.#options.identity.instanceId)
+  }
+
   /** Removes the marker if it is still ours. Failures are logged. */
   async release(signal?: AbortSignal): Promise<void> {
     const { store, logger, sessionId } = this.#options
@@ -123,7 +131,12 @@ export class SessionOwner {
     const { clock, logger, sessionId, staleMs, identity } = this.#options
     try {
       const holder = await this.#readLeniently(signal)
-      this.#verdict = judgeOwner(holder, identity, { nowMs: clock.now(), staleMs, isRunning: this.#isRunning })
+      this.#verdict = judgeOwner(holder, identity, {
+        nowMs: clock.now(),
+        staleMs,
+        isRunning: this.#isRunning,
+        wasAbandoned: (instanceId) => abandonedHere.has(instanceId),
+      })
       if (this.#verdict === 'conflict' && holder !== undefined) this.#report(holder)
       if (this.#verdict === 'takeover') {
         logger.info(

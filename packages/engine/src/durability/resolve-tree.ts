@@ -10,7 +10,7 @@ import { syncDirectory } from '../session/atomic-write.ts'
 import type { CommittedGeneration } from './committed-generation.ts'
 import type { EventOutbox } from './event-outbox.ts'
 import { hydrateSession, type HydrateResult } from './hydrate.ts'
-import { readLastTurnEnd } from './last-turn-end.ts'
+import { readLocalJournal } from './local-journal.ts'
 import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from './manifest.ts'
 import { hasBlankConversation, hasConversation } from './emptied-conversation.ts'
@@ -102,12 +102,13 @@ export async function judgeLocalTree(
   isBlank: boolean,
 ): Promise<TreeVerdict> {
   const { sessionId, sessionsRoot, bootId, logger } = resolver
+  if (remote === undefined) return { kind: 'live', why: 'never-stored' }
   return judgeTree({
     record,
     bootId,
-    remote: remote && { generation: remote.generation, nonce: remote.nonce, lastSeq: remote.journal.last_seq },
-    localTurnEnd: remote && (await readLastTurnEnd(join(sessionsRoot, sessionId), logger)),
-    emptied: isBlank && remote !== undefined && hasConversation(remote),
+    remote: { generation: remote.generation, nonce: remote.nonce, lastSeq: remote.journal.last_seq },
+    journal: await readLocalJournal(join(sessionsRoot, sessionId), logger),
+    emptied: isBlank && hasConversation(remote),
   })
 }
 
@@ -172,8 +173,8 @@ async function actOn(
       forked,
       kept_at: keptAt,
     },
-    verdict.kind === 'emptied'
-      ? 'the conversation of the local tree is empty and the committed one is not: the tree was set aside and the committed one restored'
+    verdict.kind === 'lost-content'
+      ? 'the conversation or the journal of the local tree lost what the committed one has: the tree was set aside and the committed one restored'
       : verdict.kind === 'torn'
         ? 'the machine went down without a stop: the local tree was set aside and the committed one restored'
         : 'another host committed since: the local tree was set aside and the committed one restored',

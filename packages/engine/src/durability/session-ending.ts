@@ -171,8 +171,9 @@ export class SessionEnding {
   }
 
   async #abandon(): Promise<void> {
-    const { slot, record, timings } = this.#options
+    const { slot, record, owner, timings } = this.#options
     await this.detachInputs()
+    owner.leave()
     await this.#within('abandoning a snapshot', timings.drainMs, () => slot.idle())
     await record.close()
     await this.#closeStore()

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import type { LocalJournal } from './local-journal.ts'
 import type { MachineRecord } from './machine-record.ts'
 import { judgeTree, type TreeEvidence } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'
@@ -11,8 +12,20 @@ function record(overrides: Partial<MachineRecord> = {}): MachineRecord {
   return { committed: ours, lastSeq: 40, pending: [], bootId: 'boot-1', clean: false, stored: false, ...overrides }
 }
 
-function judge(evidence: Partial<TreeEvidence>) {
-  return judgeTree({ record: record(), bootId: 'boot-1', remote: remoteOurs, localTurnEnd: 40, ...evidence })
+interface Case extends Partial<Omit<TreeEvidence, 'journal'>> {
+  localTurnEnd?: number | undefined
+  journal?: Partial<LocalJournal>
+}
+
+function judge({ journal, ...evidence }: Case) {
+  const turnEnd = 'localTurnEnd' in evidence ? evidence.localTurnEnd : 40
+  const local = {
+    turnEnd,
+    lastSeq: turnEnd === undefined ? undefined : Math.max(40, turnEnd),
+    rewound: false,
+    ...journal,
+  }
+  return judgeTree({ record: record(), bootId: 'boot-1', remote: remoteOurs, journal: local, ...evidence })
 }
 
 describe('which tree is true', () => {
@@ -28,6 +41,20 @@ describe('which tree is true', () => {
     expect(judge({})).toEqual({ kind: 'live', why: 'our-commit' })
   })
 
+  it.each([
+    ['gone', { turnEnd: 0, lastSeq: 0 }, false],
+    ['cut short', { turnEnd: 30, lastSeq: 39 }, false],
+    ['unreadable', { turnEnd: undefined, lastSeq: undefined }, true],
+    ['gone, whatever was rewound before,', { turnEnd: 0, lastSeq: 0, rewound: true }, false],
+  ])('the stored one, when the journal that it was committed from is %s', (_what, journal, forked) => {
+    expect(judge({ journal })).toEqual({ kind: 'lost-content', forked })
+    expect(judge({ journal, record: record({ clean: true }) })).toEqual({ kind: 'lost-content', forked })
+  })
+
+  it('the local one, when its journal was taken back to an earlier point', () => {
+    expect(judge({ journal: { turnEnd: 20, lastSeq: 20, rewound: true } }).kind).toBe('live')
+  })
+
   it('the local one after a reboot, when it was ended cleanly', () => {
     expect(judge({ record: record({ clean: true }), bootId: 'boot-2' })).toEqual({ kind: 'live', why: 'our-commit' })
   })
@@ -38,7 +65,9 @@ describe('which tree is true', () => {
       { generation: 7, nonce: 'cc' },
     ]
     for (const pair of pending) {
-      expect(judge({ record: record({ pending }), remote: { ...pair, lastSeq: 50 } }).kind).toBe('live')
+      expect(
+        judge({ record: record({ pending }), remote: { ...pair, lastSeq: 50 }, journal: { lastSeq: 50 } }).kind,
+      ).toBe('live')
     }
   })
 

@@ -1,3 +1,4 @@
+import type { LocalJournal } from './local-journal.ts'
 import { isOurCommit, type MachineRecord } from './machine-record.ts'
 import type { CommitPair } from './snapshot.ts'
 
@@ -12,8 +13,8 @@ export interface TreeEvidence {
   bootId: string
   /** The store's committed generation; undefined when the store says that there is none. */
   remote: (CommitPair & { lastSeq: number }) | undefined
-  /** Seq of the last completed turn in the local journal: 0 for none, undefined when the journal can't be read. */
-  localTurnEnd: number | undefined
+  /** How far the local journal goes. */
+  journal: LocalJournal
   /** The conversation holds nothing although the committed one does: something emptied it outside of a turn. */
   emptied?: boolean
 }
@@ -24,14 +25,15 @@ export interface TreeEvidence {
  * - `live`: it holds everything the store has. `why` says how that is known.
  * - `torn`: a power loss may have taken what was never fsynced, and the store has all its completed turns.
  * - `torn-but-newer`: the same, but it holds completed turns that the store never got.
- * - `emptied`: its conversation was emptied and the committed one is not. `forked`: it holds turns the store never got.
+ * - `lost-content`: it derives from the stored commit and holds less: its conversation was emptied, its journal is gone,
+ *   cut short or can't be read. `forked`: it may hold turns the store never got.
  * - `stale`: another host committed since. `forked`: it holds turns of its own besides.
  */
 export type TreeVerdict =
   | { kind: 'live'; why: 'never-stored' | 'our-commit' }
   | { kind: 'torn' }
   | { kind: 'torn-but-newer' }
-  | { kind: 'emptied'; forked: boolean }
+  | { kind: 'lost-content'; forked: boolean }
   | { kind: 'stale'; forked: boolean }
 
 /**
@@ -39,16 +41,24 @@ export type TreeVerdict =
  *
  * @see spec 60, Which tree is true
  */
-export function judgeTree({ record, bootId, remote, localTurnEnd, emptied = false }: TreeEvidence): TreeVerdict {
+export function judgeTree({ record, bootId, remote, journal, emptied = false }: TreeEvidence): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
-  if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, localTurnEnd) }
-  const isNewer = (localTurnEnd ?? 0) > remote.lastSeq
-  if (emptied) return { kind: 'emptied', forked: isNewer }
-  if (record !== undefined && (record.clean || record.bootId === bootId)) return { kind: 'live', why: 'our-commit' }
+  if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, journal) }
+  const isNewer = (journal.turnEnd ?? 0) > remote.lastSeq
+  if (emptied) return { kind: 'lost-content', forked: isNewer }
+  if (record !== undefined && (record.clean || record.bootId === bootId)) {
+    if (isComplete(journal, remote.lastSeq)) return { kind: 'live', why: 'our-commit' }
+    return { kind: 'lost-content', forked: journal.lastSeq === undefined }
+  }
   return { kind: isNewer ? 'torn-but-newer' : 'torn' }
 }
 
+/** Whether a tree that no power loss can have torn still has the events that were committed from it. */
+function isComplete({ lastSeq, rewound }: LocalJournal, committedSeq: number): boolean {
+  return lastSeq !== undefined && (lastSeq >= committedSeq || (rewound && lastSeq > 0))
+}
+
 /** A journal that can't be read, or a tree of unknown descent with turns in it, counts as forked: somebody should look. */
-function hasForked(record: MachineRecord | undefined, localTurnEnd: number | undefined): boolean {
-  return localTurnEnd === undefined || localTurnEnd > (record?.lastSeq ?? 0)
+function hasForked(record: MachineRecord | undefined, { turnEnd }: LocalJournal): boolean {
+  return turnEnd === undefined || turnEnd > (record?.lastSeq ?? 0)
 }

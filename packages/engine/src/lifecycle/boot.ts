@@ -11,6 +11,7 @@ import { JournalRecorder, subscribeJournalGate } from '../event-recorder.ts'
 import { PluginHost } from '../plugins/plugin-host.ts'
 import { atomicWriteFile } from '../session/atomic-write.ts'
 import { subscribeMeta } from '../session/meta-events.ts'
+import { refuseReplacedDirectories } from '../session/session-directories.ts'
 import { ENGINE_VERSION } from '../version.ts'
 import { readLockState, type SessionLockOptions } from '../session/session-lock.ts'
 import { subscribeTiming } from '../session/timing.ts'
@@ -73,6 +74,7 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
     lock: lockOptions(request),
     onLock: (lock) => teardown.defer('session lock', () => lock.release()),
   })
+  refuseReplacedDirectories(tree.dir)
   await durability?.claimOwner()
 
   const loaded = await configInForce(request, tree)

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isNexusError } from '@nexus/errors'
+import { fromSystemError, isNexusError } from '@nexus/errors'
 import type { SessionDurability } from '../durability/session-durability.ts'
 import { createSessionTree } from '../session/create-tree.ts'
 import type { SessionLock } from '../session/held-lock.ts'
@@ -46,7 +46,7 @@ export interface PlaceTreeRequest {
  * @see spec 10, Lifecycle
  */
 export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> {
-  await mkdir(request.sessionsRoot, { recursive: true, mode: 0o700 })
+  await makeRoot(request.sessionsRoot)
   const dir = join(request.sessionsRoot, request.sessionId)
   const resumed = request.resume ? await resumeTree(request, dir) : await beginFresh(request)
   if (resumed !== undefined) return { dir, lock: resumed, resumed: true }
@@ -58,6 +58,14 @@ export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> 
       return { dir, lock: await lockTree(request, dir), resumed: true }
     }
     throw error
+  }
+}
+
+async function makeRoot(path: string): Promise<void> {
+  try {
+    await mkdir(path, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    throw fromSystemError(error, 'session.open', path)
   }
 }
 

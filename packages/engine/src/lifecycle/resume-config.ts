@@ -1,8 +1,8 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { NexusError, systemCode } from '@nexus/errors'
+import { NexusError } from '@nexus/errors'
 import type { EngineConfig } from '../config/engine-config.ts'
 import { parseConfig, type LoadedConfig } from '../config/load.ts'
+import { readPlainFile } from '../session/plain-file.ts'
 
 /** Where the configuration of a session is kept inside its tree: the original bytes, never expanded values. */
 export const CONFIG_SNAPSHOT_PATH = 'metadata/config-snapshot.yaml'
@@ -34,13 +34,8 @@ function mergeForResume(given: EngineConfig, snapshot: EngineConfig): EngineConf
  */
 export async function configOfTree(sessionDir: string, given: LoadedConfig): Promise<LoadedConfig> {
   const path = join(sessionDir, CONFIG_SNAPSHOT_PATH)
-  let bytes: Buffer
-  try {
-    bytes = await readFile(path)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return given
-    throw error
-  }
+  const bytes = readPlainFile(path)
+  if (bytes === undefined) return given
   let snapshot: LoadedConfig
   try {
     snapshot = await parseConfig(bytes, { path, storedInSession: true })

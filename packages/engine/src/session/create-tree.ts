@@ -7,6 +7,7 @@ import { systemClock, type Clock } from '../clock.ts'
 import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { atomicWriteFile, syncDirectory } from './atomic-write.ts'
 import { META_PATH, newSessionMeta, serializeMeta, type SessionProfile } from './meta.ts'
+import { SESSION_DIRECTORIES } from './session-directories.ts'
 import { validateSessionId } from './session-id.ts'
 
 /** How {@link createSessionTree} makes a session. */
@@ -24,11 +25,6 @@ export interface CreateSessionTreeOptions {
 export const CREATE_TREE_FAILPOINTS: readonly string[] = ['create-tree:staged', 'create-tree:renamed']
 
 const DIRECTORY_MODE = 0o700
-/**
- * The directories of a session from its beginning. `blobs/` appears with the first blob, and every plugin's own directory
- * when it asks for it.
- */
-export const SESSION_DIRECTORIES: readonly string[] = ['context', 'files', 'journal', 'metadata', 'plugins']
 
 /**
  * Makes an empty, valid session at `<root>/<id>`: directories 0700, `metadata/session.json` 0600, both less the umask.

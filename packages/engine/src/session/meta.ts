@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
+import { NexusError } from '@nexus/errors'
+import { readPlainFile } from './plain-file.ts'
 
 /** Session-relative path of the metadata. */
 export const META_PATH = 'metadata/session.json'
@@ -129,16 +129,12 @@ export function parseMeta(text: string, path: string): SessionMeta {
  * Reads the metadata of a session without opening it.
  *
  * @returns undefined when there is no `metadata/session.json`
- * @throws NexusError `CORRUPT`, `PERMISSION` or `LOCAL_IO`
+ * @throws NexusError `CORRUPT`, `PRECONDITION` for a link in its place, `PERMISSION` or `LOCAL_IO`
  */
 export async function readSessionMeta(sessionDir: string): Promise<SessionMeta | undefined> {
   const path = join(sessionDir, META_PATH)
-  try {
-    return parseMeta(await readFile(path, 'utf8'), path)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return undefined
-    throw error instanceof NexusError ? error : fromSystemError(error, 'session.meta', path)
-  }
+  const bytes = readPlainFile(path)
+  return bytes === undefined ? undefined : parseMeta(bytes.toString(), path)
 }
 
 function corrupt(path: string, what: string, cause?: unknown): NexusError {

@@ -43,6 +43,7 @@ export interface WriteOptions {
 
 // Never opened from here: closing any descriptor of a connected database drops the locks that SQLite holds on it for the
 // whole process.
+const JOURNAL_FILE = /^journal\/(?!cache\/)/
 const PLUGIN_DATABASE = /^plugins\/.*\/store\.db$/
 
 /**
@@ -138,7 +139,7 @@ export class SessionWorkspace {
    */
   async writeFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.write(fileOfSession(path), data, announced.changed)
+    await this.#files.write(writableFile(path), data, announced.changed)
     await announced.handled()
   }
 
@@ -153,7 +154,7 @@ export class SessionWorkspace {
    */
   async appendFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.append(fileOfSession(path), data, announced.changed)
+    await this.#files.append(writableFile(path), data, announced.changed)
     await announced.handled()
   }
 
@@ -170,7 +171,7 @@ export class SessionWorkspace {
   /** Removes a file, or a link to one as such. `NOT_FOUND` when there is none. */
   async deleteFile(path: string, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.remove(fileOfSession(path), announced.deleted)
+    await this.#files.remove(writableFile(path), announced.deleted)
     await announced.handled()
   }
 
@@ -271,6 +272,14 @@ export class SessionWorkspace {
       handled: () => handled,
     }
   }
+}
+
+/** The journal's writer has its files open: whoever replaced one would leave it writing to a file without a name. */
+function writableFile(path: string): string {
+  const parsed = fileOfSession(path)
+  if (!JOURNAL_FILE.test(parsed)) return parsed
+  const message = `${JSON.stringify(parsed)} belongs to the engine: what it holds is written by emitting events`
+  throw new NexusError('INVALID_ARGUMENT', message, { op: 'session.path', key: parsed })
 }
 
 function fileOfSession(path: string): string {

@@ -133,6 +133,8 @@ export class S3Emulator {
     const requestId = randomBytes(8).toString('hex').toUpperCase()
     response.setHeader('x-amz-request-id', requestId)
     response.setHeader('server', 'NexusS3Emulator')
+    // That of node:http is kept for a second, and clients set their clocks by it.
+    response.setHeader('date', new Date().toUTCString())
     let lost = false
     let answer: Answer
     let faults: Exchange['faults'] = []

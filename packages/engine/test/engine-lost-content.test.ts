@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { EngineLab, history } from './engine-fixture.ts'
@@ -28,6 +28,32 @@ it.each([
   expect(stale).toHaveLength(1)
   expect(readFileSync(join(stale[0] as string, 'context/conversation.jsonl'), 'utf8')).toBe(content)
   await second.submitInput('two')
+  const third = await lab.booted('b', { recallSessionId: first.sessionId })
+  expect(await history(third)).toBe('one\ntwo\n')
+})
+
+it.each<[string, (dir: string) => void]>([
+  [
+    'nothing',
+    (dir) => {
+      rmSync(dir, { recursive: true })
+      mkdirSync(dir)
+    },
+  ],
+  ['no journal', (dir) => rmSync(join(dir, 'journal'), { recursive: true })],
+  ['an empty journal', (dir) => writeFileSync(join(dir, 'journal/events.jsonl'), '')],
+  ['no events', (dir) => rmSync(join(dir, 'journal/events.jsonl'))],
+  ['a damaged header', (dir) => writeFileSync(join(dir, 'journal/header.json'), '{')],
+])('restores the committed session when the local tree holds %s any more', async (_what, damage) => {
+  const first = await lab.booted('a')
+  await first.submitInput('one')
+  await first.stop()
+  damage(lab.sessionDir('a', first.sessionId))
+  const second = await lab.booted('a', { recallSessionId: first.sessionId })
+  expect(await history(second)).toBe('one\n')
+  expect(readdirSync(lab.sessionsRoot('a')).filter((name) => name.startsWith('.stale-'))).toHaveLength(1)
+  await second.submitInput('two')
+  await second.stop()
   const third = await lab.booted('b', { recallSessionId: first.sessionId })
   expect(await history(third)).toBe('one\ntwo\n')
 })

@@ -1,0 +1,159 @@
+import { writeFileSync } from 'node:fs'
+import { inspect } from 'node:util'
+import { type Logger, ObjectStore } from '@nexus/objectstore'
+import { EMULATOR_CREDENTIALS } from '@nexus/objectstore-emulators/s3'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
+import { writeCredentials } from './gateway.ts'
+import { drop } from './silent-logger.ts'
+
+let test: EmulatedBucket
+
+beforeEach(async () => {
+  test = await openEmulatedBucket()
+})
+
+afterEach(async () => {
+  vi.unstubAllEnvs()
+  await test.remove()
+})
+
+const SECRET = 'wJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY'
+
+function ini(path: string, accessKeyId: string, secretAccessKey: string, token?: string): void {
+  const lines = ['[default]', `aws_access_key_id=${accessKeyId}`, `aws_secret_access_key=${secretAccessKey}`]
+  writeFileSync(path, [...lines, ...(token === undefined ? [] : [`aws_session_token=${token}`]), ''].join('\n'))
+}
+
+/** No source of credentials that the machine may have. */
+function withoutSources(): void {
+  for (const name of ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY', 'AWS_SESSION_TOKEN', 'AWS_PROFILE'])
+    vi.stubEnv(name, '')
+  vi.stubEnv('AWS_EC2_METADATA_DISABLED', 'true')
+  vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', '/nonexistent/credentials')
+  vi.stubEnv('AWS_CONFIG_FILE', '/nonexistent/config')
+}
+
+describe('F38: a refusal', () => {
+  it('of a missing key is never a missing object', async () => {
+    test.emulator.quirks.hidesMissingKeys = true
+    const store = new ObjectStore(await test.open(), { name: 's3' })
+    await expect(store.get('s/missing', test.freshPath())).rejects.toMatchObject({ code: 'PERMISSION' })
+  })
+
+  it('of a missing bucket is never a missing object either', async () => {
+    const store = new ObjectStore(await test.open({}, { bucket: 'nowhere' }), { name: 's3' })
+    await expect(store.get('s/a', test.freshPath())).rejects.toMatchObject({ code: 'PRECONDITION' })
+    await expect(store.list('s')).rejects.toMatchObject({ code: 'PRECONDITION' })
+    await expect(store.delete('s/a')).rejects.toMatchObject({ code: 'PRECONDITION' })
+    await expect(store.put('s/a', test.file('x'))).rejects.toMatchObject({ code: 'PRECONDITION', retryable: false })
+  })
+
+  it('names operation, key and request, and nothing of the credentials', async () => {
+    const token = 'FwoGZXIvYXdzEXAMPLETOKEN'
+    const credentialsFile = writeCredentials('AKIAIOSFODNN7EXAMPLE', SECRET, token)
+    const store = new ObjectStore(await test.open({}, { credentialsFile }), { name: 's3' })
+    const error: unknown = await store.put('s/a', test.file('x')).catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ code: 'PERMISSION', key: 's/a', op: 'objectstore.put' })
+    expect(String(error)).toMatch(/PutObject of "s\/a": InvalidAccessKeyId: .*HTTP 403, request [0-9A-F]{16}/)
+    const everything = inspect(error, { depth: 12, showHidden: true })
+    for (const secret of [SECRET, token, 'Signature=']) expect(everything).not.toContain(secret)
+  })
+})
+
+describe('F38: credentials that end', () => {
+  it('are a permission error until new ones are there, and then work without a new backend', async () => {
+    const { accessKeyId, secretAccessKey } = EMULATOR_CREDENTIALS
+    const first = { accessKeyId: 'first', secretAccessKey: 'one', sessionToken: 'session-1' }
+    test.emulator.credentials.clear()
+    test.emulator.credentials.set('first', first)
+    ini(test.credentialsFile, 'first', 'one', 'session-1')
+    const store = new ObjectStore(await test.open(), { name: 's3' })
+    await store.put('s/1', test.file('x'))
+    test.emulator.credentials.set('first', { ...first, expiresAtMs: 0 })
+    await expect(store.put('s/2', test.file('x'))).rejects.toMatchObject({ code: 'PERMISSION' })
+    await expect(store.list('s')).rejects.toMatchObject({ code: 'PERMISSION' })
+    test.emulator.credentials.set(accessKeyId, { accessKeyId, secretAccessKey })
+    ini(test.credentialsFile, accessKeyId, secretAccessKey)
+    await store.put('s/2', test.file('x'))
+    expect(await store.list('s')).toHaveLength(2)
+  })
+
+  it('are a permission error while the file is gone', async () => {
+    const store = new ObjectStore(await test.open(), { name: 's3' })
+    writeFileSync(test.credentialsFile, '')
+    test.emulator.credentials.clear()
+    await expect(store.put('s/1', test.file('x'))).rejects.toMatchObject({ code: 'PERMISSION' })
+    await expect(store.put('s/1', test.file('x'))).rejects.toMatchObject({ code: 'PERMISSION' })
+  })
+})
+
+describe('credentials_file', () => {
+  it('that is missing fails the open, naming the key', async () => {
+    await expect(test.open({}, { credentialsFile: '/nonexistent/file' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      key: 'core.object_store.credentials_file',
+      message: expect.stringContaining('/nonexistent/file'),
+    })
+  })
+
+  it('gives the profile that AWS_PROFILE names, and fails the open without it', async () => {
+    const { accessKeyId, secretAccessKey } = EMULATOR_CREDENTIALS
+    const lines = ['[default]', 'aws_access_key_id=x', 'aws_secret_access_key=y']
+    const named = ['[eu]', `aws_access_key_id = ${accessKeyId}`, `aws_secret_access_key = ${secretAccessKey}`]
+    writeFileSync(test.credentialsFile, [...lines, ...named, ''].join('\n'))
+    vi.stubEnv('AWS_PROFILE', 'eu')
+    const backend = await test.open()
+    await backend.put('s/a', test.file('x'))
+    vi.stubEnv('AWS_PROFILE', 'us')
+    await expect(test.open()).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      key: 'core.object_store.credentials_file',
+      message: expect.stringContaining('[us]'),
+    })
+  })
+
+  it('is all that counts: other credentials of the environment are not fallen back to', async () => {
+    vi.stubEnv('AWS_ACCESS_KEY_ID', 'wrong')
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', 'wrong')
+    const backend = await test.open()
+    await backend.put('s/a', test.file('x'))
+  })
+})
+
+describe('without credentials_file', () => {
+  it("the SDK's chain gives the credentials of the environment", async () => {
+    withoutSources()
+    vi.stubEnv('AWS_ACCESS_KEY_ID', EMULATOR_CREDENTIALS.accessKeyId)
+    vi.stubEnv('AWS_SECRET_ACCESS_KEY', EMULATOR_CREDENTIALS.secretAccessKey)
+    const backend = await test.open({}, { credentialsFile: '' })
+    await backend.put('s/a', test.file('x'))
+    expect(test.emulator.keys(test.bucket)).toEqual(['s/a'])
+  })
+
+  it('the open fails, naming the key, where there are certainly none', async () => {
+    withoutSources()
+    await expect(test.open({}, { credentialsFile: '' })).rejects.toMatchObject({
+      code: 'INVALID_ARGUMENT',
+      key: 'core.object_store.credentials_file',
+    })
+  })
+
+  it('the open goes on with a warning where a configured source does not answer', async () => {
+    withoutSources()
+    vi.stubEnv('AWS_CONTAINER_CREDENTIALS_FULL_URI', 'http://127.0.0.1:1/credentials')
+    const warned: string[] = []
+    const logger: Logger = { debug: drop, info: drop, warn: (_fields, line) => warned.push(line), error: drop }
+    const backend = await test.open({}, { credentialsFile: '' }, logger)
+    expect(warned).toEqual([expect.stringContaining('credentials')])
+    const store = new ObjectStore(backend, { name: 's3' })
+    await expect(store.put('s/a', test.file('x'))).rejects.toMatchObject({ code: 'PERMISSION' })
+  })
+})
+
+describe('opening', () => {
+  it('sends no request to the store', async () => {
+    await test.open()
+    expect(test.emulator.requests).toEqual([])
+  })
+})

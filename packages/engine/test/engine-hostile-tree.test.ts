@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { isNexusError } from '@nexus/errors'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { openSession } from '../src/open-session.ts'
+import { EngineLab } from './engine-fixture.ts'
+
+let lab: EngineLab
+
+beforeEach(() => {
+  lab = new EngineLab()
+})
+
+afterEach(() => lab.close())
+
+function rootOf(name: string): string {
+  const root = join(lab.sessionsRoot(name), '..')
+  mkdirSync(root, { recursive: true })
+  return root
+}
+
+describe('a tree in which somebody put something else in the engine’s places', () => {
+  async function stoppedSession(): Promise<{ id: string; dir: string }> {
+    const session = await openSession({ root: rootOf('local') })
+    await session.close()
+    return { id: session.id, dir: session.dir }
+  }
+
+  it.each(['journal/events.jsonl', 'journal/header.json', 'metadata/config-snapshot.yaml'])(
+    'is refused with a link at %s, and what that points to stays as it is',
+    async (path) => {
+      const { id, dir } = await stoppedSession()
+      const victim = join(rootOf('elsewhere'), 'victim')
+      writeFileSync(victim, 'precious')
+      rmSync(join(dir, path), { force: true })
+      symlinkSync(victim, join(dir, path))
+      await expect(openSession({ id, root: rootOf('local') })).rejects.toMatchObject({ name: 'NexusError' })
+      expect(readFileSync(victim, 'utf8')).toBe('precious')
+    },
+  )
+
+  it('is refused with a directory of the engine that is a link', async () => {
+    const { id, dir } = await stoppedSession()
+    const elsewhere = join(rootOf('elsewhere'), 'journal')
+    mkdirSync(elsewhere)
+    renameSync(join(dir, 'journal'), join(dir, 'files/journal'))
+    symlinkSync(elsewhere, join(dir, 'journal'))
+    await expect(openSession({ id, root: rootOf('local') })).rejects.toMatchObject({ code: 'PRECONDITION' })
+  })
+
+  it.each(['journal/events.jsonl', 'metadata/config-snapshot.yaml', 'context/conversation.jsonl'])(
+    'does not wait for a FIFO at %s',
+    async (path) => {
+      const { id, dir } = await stoppedSession()
+      rmSync(join(dir, path), { force: true })
+      execFileSync('mkfifo', [join(dir, path)])
+      const opened = openSession({ id, root: rootOf('local') })
+      // Opened or refused, but at once.
+      await opened.then((session) => session.close()).catch((error: unknown) => assert(isNexusError(error)))
+    },
+  )
+})
+
+describe('what is asked of a session', () => {
+  it('may not replace or remove the files of the running journal', async () => {
+    const session = await openSession({ root: rootOf('local') })
+    const { workspace } = session
+    for (const path of ['journal/events.jsonl', 'journal/header.json', 'journal/events-001.jsonl.zst']) {
+      await expect(workspace.writeFile(path, '')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+      await expect(workspace.appendFile(path, '')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+      await expect(workspace.deleteFile(path)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    }
+    expect((await workspace.readFile('journal/header.json')).length).toBeGreaterThan(0)
+    await session.close()
+  })
+
+  it('may not be misspelled', async () => {
+    const options = { root: rootOf('local'), stor: {} }
+    await expect(openSession(options)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', key: 'stor' })
+  })
+
+  it('fails with a code when its root can not be made', async () => {
+    const file = join(rootOf('local'), 'file')
+    writeFileSync(file, '')
+    await expect(openSession({ root: join(file, 'root') })).rejects.toMatchObject({ name: 'NexusError' })
+  })
+})
+
+it('is silent about an owner that this process itself has dropped', async () => {
+  const first = await lab.booted('a')
+  await first.submitInput('one')
+  await first.abandon()
+  const second = await lab.engine('b', { recallSessionId: first.sessionId })
+  const conflicts: unknown[] = []
+  second.bus.subscribe('session.owner.conflict', (event) => void conflicts.push(event))
+  await second.boot()
+  expect(conflicts).toEqual([])
+})

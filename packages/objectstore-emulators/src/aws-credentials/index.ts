@@ -1,0 +1,2 @@
+export { type AwsCredentialEndpoints, openAwsCredentialEndpoints } from './endpoints.ts'
+export type { IssuedCredentials } from './issuer.ts'
