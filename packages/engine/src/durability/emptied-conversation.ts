@@ -1,7 +1,6 @@
 import { closeSync, constants, openSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemCode } from '@nexus/errors'
-import { OPEN_SAFELY } from '../session/regular-file.ts'
 import type { Manifest } from './manifest.ts'
 
 const CONVERSATION_PATH = 'context/conversation.jsonl'
@@ -16,7 +15,7 @@ const LOOK_BYTES = 64 * 1024
 export function hasBlankConversation(sessionDir: string): boolean {
   let fd: number
   try {
-    fd = openSync(join(sessionDir, CONVERSATION_PATH), constants.O_RDONLY | OPEN_SAFELY)
+    fd = openSync(join(sessionDir, CONVERSATION_PATH), constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     // A file that is gone was deleted; one that can't be read is for the boot to complain about.
     if (systemCode(error) !== undefined) return false
