@@ -53,6 +53,7 @@ export class GcsClient {
   readonly #idleTimeoutMs: number
   readonly #slots: Slots
   readonly #agent: HttpAgent | undefined
+  #hasSucceeded = false
 
   constructor(options: GcsOptions, credentials: Credentials, clock: Clock) {
     this.#credentials = credentials
@@ -78,6 +79,11 @@ export class GcsClient {
     })
   }
 
+  /** Whether the bucket has ever done what it was asked to. */
+  get hasSucceeded(): boolean {
+    return this.#hasSucceeded
+  }
+
   /** Closes idle connections. */
   close(): void {
     this.#agent?.destroy()
@@ -101,7 +107,9 @@ export class GcsClient {
       const stream = answerBody
       const chunks = (): AsyncGenerator<Buffer> => watchedChunks(stream, attempt)
       if ((status >= 200 && status < 300) || request.expected?.includes(status) === true) {
-        return { value: await read({ status, headers, chunks, text: () => textOf(chunks()) }) }
+        const value = await read({ status, headers, chunks, text: () => textOf(chunks()) })
+        this.#hasSucceeded = true
+        return { value }
       }
       const failure = answerError(op, status, headers, await textOf(chunks(), SHOWN_ERROR_BYTES))
       if (status !== 401) throw failure

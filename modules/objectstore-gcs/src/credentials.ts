@@ -25,6 +25,7 @@ export class Credentials {
   readonly #storageOptions: () => StorageOptions
   readonly #clock: Clock
   #client: Promise<AuthClient> | undefined
+  #found: AuthClient | undefined
 
   constructor(storageOptions: () => StorageOptions, clock: Clock) {
     this.#storageOptions = storageOptions
@@ -36,7 +37,9 @@ export class Credentials {
     this.#client ??= this.#resolve()
     const pending = this.#client
     try {
-      return await pending
+      const client = await pending
+      if (this.#client === pending) this.#found = client
+      return client
     } catch (error) {
       this.#drop(pending)
       throw error
@@ -71,12 +74,12 @@ export class Credentials {
 
   /** The store did not take the token of this client. */
   refused(client: AuthClient): void {
-    const current = this.#client
-    void current?.then((each) => each === client && this.#drop(current))
+    // Requests that were under way together are refused together: only the first drops it.
+    if (this.#found === client) this.#drop(this.#client)
   }
 
   #drop(pending: Promise<AuthClient> | undefined): void {
-    if (this.#client === pending) this.#client = undefined
+    if (this.#client === pending) this.#client = this.#found = undefined
   }
 
   async #resolve(): Promise<AuthClient> {

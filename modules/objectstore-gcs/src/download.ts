@@ -53,7 +53,7 @@ export async function getObject(
 export async function downloadTo(bucket: Bucket, job: DownloadJob, tempPath: string): Promise<number | undefined> {
   const file = await open(tempPath, 'wx', LOCAL_MODE)
   try {
-    const download = new Download(bucket, job, file)
+    const download = new Download(bucket, job, file, tempPath)
     return await withRetries(
       bucket.retry,
       job.signal,
@@ -73,6 +73,7 @@ class Download {
   readonly #bucket: Bucket
   readonly #job: DownloadJob
   readonly #file: FileHandle
+  readonly #path: string
   #generation: string | undefined
   #received = 0
   #sum = new Crc32c()
@@ -80,10 +81,11 @@ class Download {
   /** The most bytes that were ever there. */
   mostBytes = 0
 
-  constructor(bucket: Bucket, job: DownloadJob, file: FileHandle) {
+  constructor(bucket: Bucket, job: DownloadJob, file: FileHandle, path: string) {
     this.#bucket = bucket
     this.#job = job
     this.#file = file
+    this.#path = path
   }
 
   /** Goes on until everything is there. */
@@ -144,8 +146,13 @@ class Download {
   }
 
   async #append(chunk: Buffer): Promise<void> {
-    for (let done = 0; done < chunk.length;) {
-      done += (await this.#file.write(chunk, done, chunk.length - done, this.#received + done)).bytesWritten
+    try {
+      for (let done = 0; done < chunk.length;) {
+        done += (await this.#file.write(chunk, done, chunk.length - done, this.#received + done)).bytesWritten
+      }
+    } catch (error) {
+      // A failed write does not say of what, and a full disk must not be taken for an outage of the store.
+      throw error instanceof Error ? Object.assign(error, { path: this.#path }) : error
     }
     this.#sum.update(chunk)
     this.#received += chunk.length

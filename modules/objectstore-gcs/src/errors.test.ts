@@ -35,6 +35,17 @@ describe('classifyGcsError', () => {
     expect(classifyGcsError(new GcsError('credentials', 'x', { kind: 'credentials', lost: false }))).toBe('temporary')
   })
 
+  it('does not wait for a certificate to become another', () => {
+    for (const code of [
+      'DEPTH_ZERO_SELF_SIGNED_CERT',
+      'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+      'ERR_TLS_CERT_ALTNAME_INVALID',
+    ]) {
+      const error = networkError('objects.get', Object.assign(new Error('x'), { code }))
+      expect(classifyGcsError(error)).toBe('permanent')
+    }
+  })
+
   it('says nothing of errors that are not its own, whatever they are', () => {
     for (const value of [undefined, null, 'x', {}, new Error('x'), Object.assign(new Error('x'), { status: 503 })]) {
       expect(classifyGcsError(value)).toBeUndefined()
@@ -72,6 +83,7 @@ describe('the error of a lost connection', () => {
   it.each([
     ['ECONNREFUSED', false],
     ['ENOTFOUND', false],
+    ['CERT_HAS_EXPIRED', false],
     ['ECONNRESET', true],
     ['EPIPE', true],
     [undefined, true],

@@ -162,21 +162,34 @@ describe('a missing object', () => {
     }
   })
 
-  it('is told from a missing bucket by asking, where the store only says "not found"', async () => {
-    let listing = 200
+  it.each([
+    ['only says "not found"', 'Not Found'],
+    ['says "no such object" of both', 'No such object: bucket/k'],
+  ])('is told from a missing bucket by asking, where the store %s', async (_what, message) => {
+    let listing = 404
     const vague = await openLoopbackServer(async (request, response) => {
       const list = request.url?.includes('maxResults') === true
-      response.writeHead(list ? listing : 404, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(list ? { kind: 'storage#objects' } : { error: { code: 404, message: 'Not Found' } }))
+      const refusal = { error: { code: 404, message: list ? 'The specified bucket does not exist.' : message } }
+      const found = list && listing === 200
+      response.writeHead(found ? 200 : 404, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(found ? { kind: 'storage#objects' } : refusal))
     })
     try {
       const store = new ObjectStore(await bucket.open({ endpoint: vague.url }), { name: 'gcs' })
-      await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'NOT_FOUND' })
-      listing = 404
       await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'PRECONDITION' })
+      await expect(store.delete('k')).rejects.toMatchObject({ code: 'PRECONDITION' })
+      listing = 200
+      await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'NOT_FOUND' })
+      await store.delete('k')
     } finally {
       await vague.close()
     }
+  })
+
+  it('costs one more request the first time, and none once the bucket has answered', async () => {
+    const backend = await bucket.open()
+    for (let n = 0; n < 2; n++) await expect(backend.get('k', bucket.freshPath())).rejects.toThrow('does not exist')
+    expect(bucket.emulator.log).toEqual(['objects.download k', 'objects.list ', 'objects.download k'])
   })
 
   it('that is answered 403, as it is without the right to list, is an access error', async () => {

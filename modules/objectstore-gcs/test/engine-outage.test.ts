@@ -117,3 +117,25 @@ describe('turns faster than the store takes writes of one name', () => {
     )
   })
 })
+
+describe('a store that fails every fifth request and loses every seventh answer', () => {
+  it('holds twenty turns whole', async () => {
+    const { faults } = bucket.emulator
+    let requests = 0
+    const every = (n: number) => (): boolean => ++requests % n === 0
+    faults.add({ fault: { kind: 'status', status: 503, code: 'backendError' }, on: every(5) })
+    let answers = 0
+    const isWrite = (operation: string): boolean => operation === 'objects.insert' || operation === 'objects.delete'
+    faults.add({ fault: { kind: 'lost-answer' }, on: ({ operation }) => isWrite(operation) && ++answers % 7 === 0 })
+    const engine = await boot('a')
+    for (let turn = 0; turn < 20; turn++) await engine.submitInput(`turn ${turn}`)
+    expect(engine.status().durability).toMatchObject({ degraded: false, lastSnapshot: { ok: true } })
+    expect(faults.struck('status')).toBeGreaterThan(5)
+    expect(faults.struck('lost-answer')).toBeGreaterThan(5)
+    await engine.abandon()
+    const second = await boot('b', engine.sessionId)
+    expect((await historyOf(second)).trim().split('\n')).toEqual(
+      Array.from({ length: 20 }, (_, turn) => `turn ${turn}`),
+    )
+  })
+})
