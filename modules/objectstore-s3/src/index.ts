@@ -1,4 +1,4 @@
-import { type BackendFactory, register } from '@nexus/objectstore'
+import { type BackendFactory, register } from '@nexus/objectstore/registry'
 
 // Importing this module is the whole wiring, so it loads nothing more, and no SDK, before a bucket is opened. See ./driver.ts
 // for a route without the registry.
