@@ -84,6 +84,26 @@ it('writes no blob and no database through a link that appeared while it ran', a
   await session.abandon()
 })
 
+it.each<[string, (path: string) => void]>([
+  ['a directory', (path) => mkdirSync(path)],
+  ['a link out', (path) => symlinkSync('/etc/hostname', path)],
+  ['a link to itself', (path) => symlinkSync(path, path)],
+  ['a FIFO', (path) => void execFileSync('mkfifo', [path])],
+])('commits turn after turn when an appended file became %s', async (_what, replace) => {
+  const engine = await lab.booted('a')
+  await engine.submitInput('one')
+  await engine.session.appendFile('files/log', 'line\n')
+  await engine.session.appendFile('files/other', 'line\n')
+  rmSync(join(engine.session.dir, 'files/log'))
+  replace(join(engine.session.dir, 'files/log'))
+  const generations: (number | undefined)[] = []
+  for (const input of ['two', 'three']) {
+    await engine.submitInput(input)
+    generations.push(engine.status().durability?.generation)
+  }
+  expect(generations).toEqual([2, 3])
+})
+
 describe('what is asked of a session', () => {
   it('may not replace or remove the files of the running journal', async () => {
     const session = await openSession({ root: rootOf('local') })

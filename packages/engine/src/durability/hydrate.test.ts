@@ -370,6 +370,18 @@ describe('a damaged store', () => {
     expect(lab.warnings()).toContainEqual(expect.stringContaining('never leaves a machine'))
   })
 
+  it('with a manifest that names links in the places of the engine restores the others only', async () => {
+    const target = '/etc'
+    const misplaced = ['blobs', 'metadata/session.json', 'plugins/p', 'plugins/q/store.db']
+    commit(
+      { links: Object.fromEntries([...misplaced, 'files/l'].map((path) => [path, { target }])) },
+      { 'files/a': 'x' },
+    )
+    await lab.hydrate(b)
+    expect(Object.keys(describeTree(b.dir))).toEqual(['files', 'files/a', 'files/l'])
+    expect(lab.warnings()).toContainEqual(expect.stringContaining('links where the engine writes'))
+  })
+
   it('with a manifest that would write through a link is refused', async () => {
     const outside = lab.host()
     commit({ links: { l: { target: outside.dir } } }, { 'l/x': 'through' })

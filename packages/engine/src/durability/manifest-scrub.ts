@@ -2,8 +2,13 @@ import type { Logger } from '../logger.ts'
 import { isLocalPath, neverCrosses } from './keys.ts'
 import { pathRecord, type Manifest } from './manifest.ts'
 
+/** Where the engine and its packages write by a path of their own: a link there would lead them out of the session. */
+const ENGINE_PLACE =
+  /^(?:blobs|context|files|journal|metadata|plugins)$|^(?:journal|metadata)\/|^plugins\/[^/]+(?:\/store\.db)?$/
+
 /**
- * A manifest without what never crosses: named by another build, or by somebody who wants the place of our lock.
+ * A manifest without what never crosses: named by another build, or by somebody who wants the place of our lock. Links
+ * in the engine's own places are left out as well.
  *
  * @see spec 60, Keys
  */
@@ -13,6 +18,11 @@ export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
   if (left.length > 0) {
     const session = { session_id: manifest.session_id }
     logger.warn({ ...session, paths: left }, 'the manifest names what never leaves a machine: left out')
+  }
+  const misplaced = Object.keys(links).filter((path) => ENGINE_PLACE.test(path))
+  if (misplaced.length > 0) {
+    const session = { session_id: manifest.session_id }
+    logger.warn({ ...session, paths: misplaced }, 'the manifest names links where the engine writes: left out')
   }
   const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))
   return {
@@ -25,7 +35,7 @@ export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
     ),
     links: pick(
       links,
-      Object.keys(links).filter((path) => !isLocalPath(path)),
+      Object.keys(links).filter((path) => !isLocalPath(path) && !ENGINE_PLACE.test(path)),
     ),
   }
 }

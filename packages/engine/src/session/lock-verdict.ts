@@ -26,8 +26,8 @@ export function judgeLock(file: LockFile, processes: ProcessTable, nowMs: number
   const self = processes.self()
   if (holder.bootId !== self.bootId) return { state: 'dead', why: 'its holder ran before the machine was booted' }
   if (holder.pidNamespace !== self.pidNamespace) {
-    // The age may be negative after the clock was set back: such a lock is not old.
-    return nowMs - file.mtimeMs < LOCK_STALE_MS
+    // A time far in the future says as little as an old one: the clock was set back, and whoever lives will touch it.
+    return Math.abs(nowMs - file.mtimeMs) < LOCK_STALE_MS
       ? { state: 'live' }
       : { state: 'silent', why: 'its holder, in another container, stopped refreshing it' }
   }

@@ -186,9 +186,12 @@ describe('a lock of another pid namespace', () => {
     await expect(acquireSessionLock(dir, options)).rejects.toMatchObject({ code: 'LOCKED' })
   })
 
-  it('is taken over when it is old and stays untouched under our eyes', async () => {
+  it.each([
+    ['old', LOCK_STALE_MS + 5_000],
+    ['of a time to come', -LOCK_STALE_MS - 5_000],
+  ])('is taken over when it is %s and stays untouched under our eyes', async (_what, ageMs) => {
     const dir = session(other)
-    age(dir, LOCK_STALE_MS + 5_000)
+    age(dir, ageMs)
     const { options, clock, warnings } = observed()
     let taken = false
     const taking = acquireSessionLock(dir, options).finally(() => {

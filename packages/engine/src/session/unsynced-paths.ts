@@ -1,5 +1,5 @@
 import { closeSync } from 'node:fs'
-import { fromSystemError, NexusError } from '@nexus/errors'
+import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
 import { syncData, syncDirectory } from './atomic-write.ts'
 import { isAbsent, openToRead } from './regular-file.ts'
 import type { TreeRoot } from './tree-path.ts'
@@ -55,6 +55,7 @@ export class UnsyncedPaths {
   async #each(paths: Set<string>, sync: (path: string) => Promise<void>): Promise<void> {
     // A copy: what is added meanwhile waits for the next time, or one who never stops writing would keep this from ending.
     const due = Array.from(paths)
+    let failure: Error | undefined
     for (const path of due) {
       // Removed first: what changes while this one is being synced is due again.
       paths.delete(path)
@@ -62,10 +63,19 @@ export class UnsyncedPaths {
         await sync(path)
       } catch (error) {
         // What is gone needs no sync; that it is gone is its directory's business.
-        if (isAbsent(error)) continue
+        if (isAbsent(error) || isReplaced(error)) continue
         paths.add(path)
-        throw error instanceof NexusError ? error : fromSystemError(error, 'session.sync', path)
+        failure ??= error instanceof NexusError ? error : fromSystemError(error, 'session.sync', path)
       }
     }
+    if (failure !== undefined) throw failure
   }
+}
+
+/**
+ * Whether something else than what was written lies at the path by now: a directory, a link, a FIFO, a file that nobody may
+ * read. No snapshot can store the file that was there, and waiting doesn't bring it back.
+ */
+function isReplaced(error: unknown): boolean {
+  return isNexusError(error, 'INVALID_ARGUMENT') || isNexusError(error, 'PERMISSION')
 }
