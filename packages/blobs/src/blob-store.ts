@@ -7,7 +7,7 @@ import { chunksOf, untilAborted, type BlobSource } from './blob-source.ts'
 import { isDigest, parseBlobRef } from './blob-uri.ts'
 import { BlobWriter, type WrittenBlob } from './blob-writer.ts'
 import { noFailpoint, type Failpoint } from './failpoint.ts'
-import { nodeFileSystem, type BlobFileSystem } from './file-system.ts'
+import { nodeFileSystem, unlinkIfThere, type BlobFileSystem } from './file-system.ts'
 import { Lane } from './lane.ts'
 import { blobPaths, mediaTypeFault } from './layout.ts'
 import { sweepStore, type SweepResult } from './sweep.ts'
@@ -326,16 +326,6 @@ async function* tapErrors(
     yield* chunks
   } catch (error) {
     onError(error)
-    throw error
-  }
-}
-
-function unlinkIfThere(fs: BlobFileSystem, path: string): boolean {
-  try {
-    fs.unlinkSync(path)
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
     throw error
   }
 }

@@ -73,3 +73,14 @@ export function dataSync(fs_: BlobFileSystem, fd: number): Promise<void> {
 export function fullSync(fs_: BlobFileSystem, fd: number): Promise<void> {
   return new Promise((resolve, reject) => fs_.fsync(fd, (error) => (error === null ? resolve() : reject(error))))
 }
+
+/** Removes a file, and tells whether there was one. */
+export function unlinkIfThere(fs_: BlobFileSystem, path: string): boolean {
+  try {
+    fs_.unlinkSync(path)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}

@@ -1,5 +1,5 @@
 import { noFailpoint, type Failpoint } from './failpoint.ts'
-import type { BlobFileSystem } from './file-system.ts'
+import { unlinkIfThere, type BlobFileSystem } from './file-system.ts'
 import { blobPaths } from './layout.ts'
 import { isAbandonedTemp, TEMP_GRACE_MS } from './temp-file.ts'
 import { walkStore, type StoredFile } from './walk-store.ts'
@@ -38,7 +38,7 @@ export async function sweepStore(options: SweepOptions): Promise<SweepResult> {
   await walkStore(dir, fs, (file) => {
     if (file.kind === 'bin') bins.push(file)
     else if (file.kind === 'meta') metas.push(file)
-    else if (isAbandonedTemp(file.name, file.mtimeMs, nowMs)) remove(fs, file.path)
+    else if (isAbandonedTemp(file.name, file.mtimeMs, nowMs)) unlinkIfThere(fs, file.path)
   })
   removeOrphanMetas(options, bins, metas, nowMs)
   const result: SweepResult = { evicted: 0, freed: 0 }
@@ -54,13 +54,13 @@ export async function sweepStore(options: SweepOptions): Promise<SweepResult> {
     const stat = fs.lstatSync(bin.path, { throwIfNoEntry: false })
     if (stat !== undefined && stat.mtimeMs !== bin.mtimeMs) continue
     // The .bin goes first: without it the blob is gone, and its .meta alone means nothing.
-    if (stat !== undefined && remove(fs, bin.path)) {
+    if (stat !== undefined && unlinkIfThere(fs, bin.path)) {
       result.evicted++
       result.freed += bin.sizeBytes
     }
     total -= bin.sizeBytes
     failpoint('blobs:bin-evicted')
-    remove(fs, blobPaths(dir, bin.name).meta)
+    unlinkIfThere(fs, blobPaths(dir, bin.name).meta)
     failpoint('blobs:evicted')
   }
   return result
@@ -77,16 +77,6 @@ function removeOrphanMetas(
     // A put renames its .meta a moment before its .bin, here or in another process: only an old one is an orphan.
     if (present.has(meta.name) || nowMs - meta.mtimeMs <= TEMP_GRACE_MS || isInUse(meta.name)) continue
     if (fs.lstatSync(`${meta.path.slice(0, -'.meta'.length)}.bin`, { throwIfNoEntry: false }) !== undefined) continue
-    remove(fs, meta.path)
-  }
-}
-
-function remove(fs: BlobFileSystem, path: string): boolean {
-  try {
-    fs.unlinkSync(path)
-    return true
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
-    throw error
+    unlinkIfThere(fs, meta.path)
   }
 }
