@@ -112,9 +112,9 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-stores-half-a-turn',
     breaks: 'retries a snapshot in the middle of a turn',
-    file: `${DURABILITY}/session-durability.ts`,
-    find: `mayTakeSnapshot: () => this.#ready && this.#tracker.betweenTurns,`,
-    replace: `mayTakeSnapshot: () => this.#ready,`,
+    file: `${DURABILITY}/durability-parts.ts`,
+    find: `mayTakeSnapshot: () => this.ready && this.tracker.betweenTurns,`,
+    replace: `mayTakeSnapshot: () => this.ready,`,
     tests: [unitTest('session-recovery', 'never stores half a turn')],
   },
   {
@@ -159,16 +159,16 @@ export const outageMutants: readonly Mutant[] = [
     find: `this.#bus = bus
     // The workspace`,
     replace: `this.#bus = bus
-    this.#outbox.open(bus)
-    void this.#outbox.flush()
+    this.#parts.outbox.open(bus)
+    void this.#parts.outbox.flush()
     // The workspace`,
     tests: [unitTest('session-recovery', 'does not run before plugins are up')],
   },
   {
     id: 'retry-through-a-turn',
     breaks: 'lets a retry go on storing when a turn begins',
-    file: `${DURABILITY}/session-durability.ts`,
-    find: `onBegin: () => this.#snapshots.yieldRetry(),`,
+    file: `${DURABILITY}/durability-parts.ts`,
+    find: `onBegin: () => this.snapshots.yieldRetry(),`,
     replace: `onBegin: () => undefined,`,
     tests: [unitTest('session-recovery', 'gives way when a turn begins while it is storing')],
   },

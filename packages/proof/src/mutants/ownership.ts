@@ -65,8 +65,8 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'lost-run-beats',
     breaks: 'goes on writing its owner marker when another host has committed',
-    file: `${DURABILITY}/session-durability.ts`,
-    find: `void this.#owner.stop()`,
+    file: `${DURABILITY}/durability-parts.ts`,
+    find: `void this.owner.stop()`,
     replace: '',
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
   },
