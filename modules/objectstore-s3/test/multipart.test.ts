@@ -99,6 +99,17 @@ describe('F41: a multipart upload', () => {
     expect(test.emulator.openUploads(test.bucket)).toEqual([])
   })
 
+  it('whose completion fails inside an answer of 200 is repeated', async () => {
+    const backend = await test.open()
+    test.emulator.faults.add({
+      fault: { kind: 'status', status: 200, code: 'InternalError' },
+      on: ({ operation }) => operation === 'CompleteMultipartUpload',
+      times: 1,
+    })
+    await backend.put('s/large', largeFile())
+    expect(test.emulator.stat(test.bucket, 's/large')?.sizeBytes).toBe(80 * MIB)
+  })
+
   it('that died with its process is aborted by the next one of this host, and nobody else loses theirs', async () => {
     const { accessKeyId, secretAccessKey } = EMULATOR_CREDENTIALS
     const theirs = await otherClient(test.emulator.url, accessKeyId, secretAccessKey).initiateNewMultipartUpload(
