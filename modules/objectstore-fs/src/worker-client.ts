@@ -136,7 +136,12 @@ export class WorkerClient {
       internals: this.#internals,
     }
     this.#activity.fill(0)
-    const worker = new Worker(WORKER_URL, { workerData: data, name: 'nexus-fs-bucket' })
+    const worker = new Worker(WORKER_URL, {
+      workerData: data,
+      name: 'nexus-fs-bucket',
+      // Flags of the process, like --input-type, are not for this thread. Sources need their loader.
+      ...(WORKER_URL.pathname.endsWith('.js') ? { execArgv: [] } : {}),
+    })
     worker.on('message', (message: FromWorker) => this.#receive(message))
     let failure: unknown
     worker.on('error', (error) => (failure = error))

@@ -9,6 +9,8 @@ export interface Bucket {
   readonly client: GcsClient
   readonly clock: Clock
   readonly retry: RetryPolicy
+  /** What nobody waits for but close. Each ends by itself in seconds and never rejects. */
+  readonly background: Set<Promise<void>>
 }
 
 type Query = Readonly<Record<string, string | undefined>>

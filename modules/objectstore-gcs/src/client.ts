@@ -1,7 +1,7 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import type { Readable } from 'node:stream'
-import type { Clock } from '@nexus/objectstore'
+import { type Clock, isNexusError } from '@nexus/objectstore'
 import type { AuthClient } from 'google-auth-library'
 import { Attempt } from './attempt.ts'
 import type { Credentials } from './credentials.ts'
@@ -53,6 +53,7 @@ export class GcsClient {
   readonly #idleTimeoutMs: number
   readonly #slots: Slots
   readonly #agent: HttpAgent | undefined
+  #hasSucceeded = false
 
   constructor(options: GcsOptions, credentials: Credentials, clock: Clock) {
     this.#credentials = credentials
@@ -78,6 +79,11 @@ export class GcsClient {
     })
   }
 
+  /** Whether the bucket has ever done what it was asked to. */
+  get hasSucceeded(): boolean {
+    return this.#hasSucceeded
+  }
+
   /** Closes idle connections. */
   close(): void {
     this.#agent?.destroy()
@@ -101,7 +107,9 @@ export class GcsClient {
       const stream = answerBody
       const chunks = (): AsyncGenerator<Buffer> => watchedChunks(stream, attempt)
       if ((status >= 200 && status < 300) || request.expected?.includes(status) === true) {
-        return { value: await read({ status, headers, chunks, text: () => textOf(chunks()) }) }
+        const value = await read({ status, headers, chunks, text: () => textOf(chunks()) })
+        this.#hasSucceeded = true
+        return { value }
       }
       const failure = answerError(op, status, headers, await textOf(chunks(), SHOWN_ERROR_BYTES))
       if (status !== 401) throw failure
@@ -157,11 +165,13 @@ function createAgent({ apiUrl, concurrency }: GcsOptions): HttpAgent | undefined
   return apiUrl.startsWith('https:') ? new HttpsAgent(options) : new HttpAgent(options)
 }
 
-/** Errors that already say what they are: ours, and those of the caller's disk. */
+/** Errors that already say what they are: ours, those of the caller's disk, and bugs. */
 function isOurs(error: unknown): boolean {
-  if (error instanceof GcsError) return true
-  const brand = error as { path?: unknown; config?: unknown } | null
-  return error instanceof Error && brand?.config === undefined && (typeof brand?.path === 'string' || 'op' in error)
+  if (error instanceof GcsError || isNexusError(error)) return true
+  // The SDK's errors carry their request.
+  if (!(error instanceof Error) || 'config' in error) return false
+  if ('path' in error && typeof error.path === 'string') return true
+  return (error instanceof TypeError || error instanceof RangeError) && !('code' in error)
 }
 
 function openBody(request: ApiRequest, attempt: Attempt): Readable | undefined {

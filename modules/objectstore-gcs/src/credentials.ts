@@ -7,7 +7,7 @@ import type { GcsOptions } from './options.ts'
 
 /** What tests put in the place of the vendor's own addresses. */
 export interface CredentialInternals {
-  /** Where tokens come from instead of `https://oauth2.googleapis.com/token`, which the SDK has built in. */
+  /** Where tokens come from instead of the vendor's token endpoints, which the SDK has built in. */
   tokenUrl?: string
 }
 
@@ -25,6 +25,7 @@ export class Credentials {
   readonly #storageOptions: () => StorageOptions
   readonly #clock: Clock
   #client: Promise<AuthClient> | undefined
+  #found: AuthClient | undefined
 
   constructor(storageOptions: () => StorageOptions, clock: Clock) {
     this.#storageOptions = storageOptions
@@ -36,7 +37,9 @@ export class Credentials {
     this.#client ??= this.#resolve()
     const pending = this.#client
     try {
-      return await pending
+      const client = await pending
+      if (this.#client === pending) this.#found = client
+      return client
     } catch (error) {
       this.#drop(pending)
       throw error
@@ -71,12 +74,12 @@ export class Credentials {
 
   /** The store did not take the token of this client. */
   refused(client: AuthClient): void {
-    const current = this.#client
-    void current?.then((each) => each === client && this.#drop(current))
+    // Requests that were under way together are refused together: only the first drops it.
+    if (this.#found === client) this.#drop(this.#client)
   }
 
   #drop(pending: Promise<AuthClient> | undefined): void {
-    if (this.#client === pending) this.#client = undefined
+    if (this.#client === pending) this.#client = this.#found = undefined
   }
 
   async #resolve(): Promise<AuthClient> {
@@ -125,10 +128,13 @@ export async function openCredentials(
   }
 }
 
+// The one for service accounts, the one for users.
+const TOKEN_URLS = new Set(['https://www.googleapis.com/oauth2/v4/token', 'https://oauth2.googleapis.com/token'])
+
 function redirectTokens(tokenUrl: string): NonNullable<StorageOptions['clientOptions']> {
   type Defaults = NonNullable<NonNullable<StorageOptions['clientOptions']>['transporterOptions']>
   const adapter: Defaults['adapter'] = async (request, send) => {
-    const url = String(request.url) === 'https://oauth2.googleapis.com/token' ? tokenUrl : request.url
+    const url = TOKEN_URLS.has(String(request.url)) ? tokenUrl : request.url
     return send(url === undefined ? request : { ...request, url })
   }
   return { transporterOptions: { adapter } }

@@ -1,5 +1,4 @@
 import { type FileHandle, open } from 'node:fs/promises'
-import { CRC32C } from '@google-cloud/storage'
 import {
   type ByteRange,
   NexusError,
@@ -10,6 +9,7 @@ import {
 } from '@nexus/objectstore'
 import { type Bucket, objectName, objectUrl } from './bucket.ts'
 import type { ApiAnswer, ApiRequest } from './client.ts'
+import { Crc32c } from './crc32c.ts'
 import { GcsError, hasStatus } from './errors.ts'
 import { isMissingObject } from './missing.ts'
 import { withRetries } from './retry.ts'
@@ -53,7 +53,7 @@ export async function getObject(
 export async function downloadTo(bucket: Bucket, job: DownloadJob, tempPath: string): Promise<number | undefined> {
   const file = await open(tempPath, 'wx', LOCAL_MODE)
   try {
-    const download = new Download(bucket, job, file)
+    const download = new Download(bucket, job, file, tempPath)
     return await withRetries(
       bucket.retry,
       job.signal,
@@ -73,17 +73,19 @@ class Download {
   readonly #bucket: Bucket
   readonly #job: DownloadJob
   readonly #file: FileHandle
+  readonly #path: string
   #generation: string | undefined
   #received = 0
-  #sum = new CRC32C()
+  #sum = new Crc32c()
   #checksumFailures = 0
   /** The most bytes that were ever there. */
   mostBytes = 0
 
-  constructor(bucket: Bucket, job: DownloadJob, file: FileHandle) {
+  constructor(bucket: Bucket, job: DownloadJob, file: FileHandle, path: string) {
     this.#bucket = bucket
     this.#job = job
     this.#file = file
+    this.#path = path
   }
 
   /** Goes on until everything is there. */
@@ -144,8 +146,13 @@ class Download {
   }
 
   async #append(chunk: Buffer): Promise<void> {
-    for (let done = 0; done < chunk.length;) {
-      done += (await this.#file.write(chunk, done, chunk.length - done, this.#received + done)).bytesWritten
+    try {
+      for (let done = 0; done < chunk.length;) {
+        done += (await this.#file.write(chunk, done, chunk.length - done, this.#received + done)).bytesWritten
+      }
+    } catch (error) {
+      // A failed write does not say of what, and a full disk must not be taken for an outage of the store.
+      throw error instanceof Error ? Object.assign(error, { path: this.#path }) : error
     }
     this.#sum.update(chunk)
     this.#received += chunk.length
@@ -156,7 +163,7 @@ class Download {
 
   async #checkSum(hashes: string | undefined): Promise<void> {
     const declared = /(?:^|[,\s])crc32c=([^,\s]+)/.exec(hashes ?? '')?.[1]
-    const actual = this.#sum.toString()
+    const actual = this.#sum.base64()
     if (declared === undefined || declared === actual) return
     await this.#restart()
     const message = `content of ${quoteKey(this.#job.key)} has CRC32C ${actual} and not ${declared}`
@@ -169,7 +176,7 @@ class Download {
 
   async #restart(): Promise<void> {
     await this.#file.truncate(0)
-    this.#sum = new CRC32C()
+    this.#sum = new Crc32c()
     this.#received = 0
     this.#generation = undefined
   }

@@ -113,6 +113,7 @@ export class GcsBackend implements Backend {
 
   async close(): Promise<void> {
     this.#closed = true
+    await Promise.all(this.#bucket.background)
     this.#bucket.client.close()
   }
 
@@ -161,5 +162,5 @@ export async function openGcsBackend(
   const credentials = await openCredentials(options, { logger, clock, signal }, internals)
   const client = new GcsClient(options, credentials, clock)
   const retry = { clock, retryTimeoutMs: options.retryTimeoutMs }
-  return new GcsBackend({ options, client, clock, retry })
+  return new GcsBackend({ options, client, clock, retry, background: new Set() })
 }

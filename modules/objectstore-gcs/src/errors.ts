@@ -76,11 +76,14 @@ function readErrorBody(text: string): { reason: string; message: string } {
 // Nothing was sent: no connection came about.
 const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'])
 
+// Whoever answers is not who he should be: waiting does not help, and nothing was sent to him.
+const UNTRUSTED = /^(?:ERR_TLS_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH)/
+
 /** What a failed transfer threw, as an error without its configuration. */
 export function networkError(op: string, error: unknown): GcsError {
   const code = nearestCode(error)
   const detail = error instanceof Error ? error.message : String(error)
-  const sent = code === undefined || !NOT_CONNECTED.has(code)
+  const sent = code === undefined || !(NOT_CONNECTED.has(code) || UNTRUSTED.test(code))
   return new GcsError(op, `${op} got no answer: ${detail}`, { kind: 'network', code, sent })
 }
 
@@ -100,7 +103,7 @@ const THROTTLED_REASONS = new Set(['rateLimitExceeded', 'userRateLimitExceeded',
 export function classifyGcsError(error: unknown): ErrorClass | undefined {
   if (!(error instanceof GcsError)) return undefined
   const { failure } = error
-  if (failure.kind === 'network') return 'temporary'
+  if (failure.kind === 'network') return UNTRUSTED.test(failure.code ?? '') ? 'permanent' : 'temporary'
   if (failure.kind === 'credentials') return failure.lost ? 'permission' : 'temporary'
   return classifyAnswer(failure.status, failure.reason, error.message)
 }
@@ -122,4 +125,9 @@ export function isRetryable(error: unknown): boolean {
 /** Whether the store answered with this status. */
 export function hasStatus(error: unknown, ...statuses: number[]): error is GcsError {
   return error instanceof GcsError && error.status !== undefined && statuses.includes(error.status)
+}
+
+/** Whether the store refused content because it has not the checksum that came with it. */
+export function isOtherContent(error: unknown): boolean {
+  return hasStatus(error, 400) && /doesn't match calculated/.test(error.message)
 }

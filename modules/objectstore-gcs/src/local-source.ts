@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import { CRC32C } from '@google-cloud/storage'
+import { Crc32c } from './crc32c.ts'
 
 // A FIFO must not make us wait for its other end.
 const SOURCE_FLAGS = constants.O_RDONLY | constants.O_NONBLOCK
@@ -39,12 +39,12 @@ export class LocalSource {
 
   /** Base64 of the CRC32C of the whole content. Reads the file once. */
   async crc32c(signal: AbortSignal): Promise<string> {
-    const sum = new CRC32C()
+    const sum = new Crc32c()
     for await (const chunk of this.#read(0, this.sizeBytes)) {
       signal.throwIfAborted()
       sum.update(chunk)
     }
-    return sum.toString()
+    return sum.base64()
   }
 
   /** A part of the content as a stream, with text before and after it. */

@@ -3,13 +3,16 @@ import { classifyGcsError, hasStatus } from './errors.ts'
 import { withRetries } from './retry.ts'
 
 /**
- * Whether a 404 is about the object. The vendor says so; of others that only say "not found" the bucket is asked for: taking
- * a missing bucket for a missing object would read a mistyped store as one that has never seen the session.
+ * Whether a 404 is about the object. Taking a missing bucket for a missing object would read a mistyped store as one that has
+ * never seen the session, and the vendor has answered "no such object" for both, emulators answer "not found" for both. So the
+ * bucket is asked for, unless it has answered before.
+ *
+ * @throws GcsError of the missing bucket
  */
 export async function isMissingObject(bucket: Bucket, error: unknown, signal: AbortSignal): Promise<boolean> {
-  if (!hasStatus(error, 404)) return false
-  if (classifyGcsError(error) === 'not-found') return true
-  if (error.message.includes('bucket does not exist')) return false
+  if (!hasStatus(error, 404) || error.message.includes('bucket does not exist')) return false
+  const explicit = classifyGcsError(error) === 'not-found'
+  if (explicit && bucket.client.hasSucceeded) return true
   const url = objectUrl(bucket, undefined, { maxResults: '1', fields: 'kind' })
   try {
     return await withRetries(bucket.retry, signal, () =>
@@ -17,8 +20,10 @@ export async function isMissingObject(bucket: Bucket, error: unknown, signal: Ab
         return (JSON.parse(await answer.text()) as { kind?: unknown }).kind === 'storage#objects'
       }),
     )
-  } catch {
+  } catch (failure) {
     signal.throwIfAborted()
-    return false
+    if (hasStatus(failure, 404)) throw failure
+    // Who may not list, or not now, has the store's own word.
+    return explicit
   }
 }

@@ -15,7 +15,6 @@ export async function insertObject(bucket: Bucket, upload: Upload, query: Record
     `--${boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n${metadataOf(bucket, upload)}\r\n` +
     `--${boundary}\r\nContent-Type: ${CONTENT_TYPE}\r\n\r\n`
   const tail = `\r\n--${boundary}--`
-  tally.from(0)
   const { kmsKeyName } = bucket.options
   const request: ApiRequest = {
     op: 'objects.insert',
@@ -24,7 +23,10 @@ export async function insertObject(bucket: Bucket, upload: Upload, query: Record
     headers: { 'Content-Type': `multipart/related; boundary=${boundary}` },
     body: {
       sizeBytes: Buffer.byteLength(head) + source.sizeBytes + tail.length,
-      open: (onBytes) => source.stream(0, source.sizeBytes, onBytes, head, tail),
+      open: (onBytes) => {
+        tally.from(0)
+        return source.stream(0, source.sizeBytes, onBytes, head, tail)
+      },
     },
     onSent: (bytes) => tally.moved(bytes),
     signal,

@@ -1,3 +1,5 @@
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
 import {
   configError,
   integerOption,
@@ -22,7 +24,7 @@ export interface GcsOptions {
   uploadUrl: string
   /** Whether `endpoint` was configured: an emulator, or a store that only speaks the API. */
   customEndpoint: boolean
-  /** Path of a service-account key; empty for Application Default Credentials. */
+  /** Absolute path of a service-account key; empty for Application Default Credentials. */
   credentialsFile: string
   /** Of stored objects; default: the bucket's own. */
   storageClass: string | undefined
@@ -77,7 +79,7 @@ export function parseGcsOptions(config: ObjectStoreConfig): GcsOptions {
     bucket,
     prefix,
     ...apiRoots(config.endpoint),
-    credentialsFile: config.credentialsFile,
+    credentialsFile: config.credentialsFile === '' ? '' : absolute(config.credentialsFile),
     storageClass: options.storage_class,
     kmsKeyName: options.kms_key_name,
     userProject: options.user_project,
@@ -87,6 +89,10 @@ export function parseGcsOptions(config: ObjectStoreConfig): GcsOptions {
     idleTimeoutMs: options.idle_timeout_ms ?? 15_000,
     retryTimeoutMs: options.retry_timeout_ms ?? 20_000,
   }
+}
+
+function absolute(path: string): string {
+  return path === '~' || path.startsWith('~/') ? join(homedir(), path.slice(1)) : resolve(path)
 }
 
 const API_PATH = '/storage/v1'

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import { type Bucket, uploadUrl } from './bucket.ts'
 import type { ApiAnswer, ApiRequest } from './client.ts'
 import { GcsError, hasStatus } from './errors.ts'
@@ -64,7 +65,10 @@ class Session {
     if (this.#url === undefined || this.#done) return
     const signal = AbortSignal.timeout(CANCEL_MS)
     const request = { op: 'uploads.cancel', method: 'DELETE', url: this.#url, expected: [499], signal } as const
-    this.#bucket.client.send(request, async (answer) => void (await answer.text())).catch(() => undefined)
+    const { client, background } = this.#bucket
+    const order = client.send(request, async (answer) => void (await answer.text())).catch(() => undefined)
+    const done = order.finally(() => background.delete(done))
+    background.add(done)
   }
 
   async #start(): Promise<void> {
@@ -105,14 +109,17 @@ class Session {
     const { signal, source, tally } = this.#upload
     const first = this.settledBytes
     const length = Math.min(this.#bucket.options.chunkBytes, source.sizeBytes - first)
-    tally.from(first)
+    const open = (onBytes: (bytes: number) => void): Readable => {
+      tally.from(first)
+      return source.stream(first, length, onBytes)
+    }
     const range = `bytes ${first}-${first + length - 1}/${source.sizeBytes}`
     await this.#put(
       'uploads.chunk',
       { 'Content-Range': range, 'Content-Type': CONTENT_TYPE },
       {
         signal,
-        body: { sizeBytes: length, open: (onBytes) => source.stream(first, length, onBytes) },
+        body: { sizeBytes: length, open },
         onSent: (bytes) => tally.moved(bytes),
       },
     )

@@ -1,6 +1,6 @@
 import { NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
 import { type Bucket, objectName } from './bucket.ts'
-import { classifyGcsError, GcsError, hasStatus } from './errors.ts'
+import { classifyGcsError, GcsError, hasStatus, isOtherContent } from './errors.ts'
 import { LocalSource } from './local-source.ts'
 import { insertObject } from './multipart.ts'
 import { uploadInChunks } from './resumable.ts'
@@ -11,9 +11,28 @@ import type { Upload } from './upload-job.ts'
 /** Stores a file's first `size` bytes under a key, whatever is there. Repeated until it is in: the content is the same. */
 export async function putObject(bucket: Bucket, key: string, localPath: string, options: OpOptions): Promise<void> {
   await withUpload(bucket, key, localPath, options, async (upload) => {
-    if (upload.source.sizeBytes > bucket.options.resumableThresholdBytes) return uploadInChunks(bucket, upload)
-    await withRetries(bucket.retry, upload.signal, () => insertObject(bucket, upload, {}))
+    const { source, signal } = upload
+    const chunked = source.sizeBytes > bucket.options.resumableThresholdBytes
+    for (let reads = 1; ; reads++) {
+      try {
+        if (chunked) await uploadInChunks(bucket, upload)
+        else await withRetries(bucket.retry, signal, () => insertObject(bucket, upload, {}))
+        return
+      } catch (error) {
+        if (!isOtherContent(error)) throw error
+        if (reads === MOST_READS) throw keepsChanging(key, localPath, error)
+        upload.crc32c = await source.crc32c(signal)
+      }
+    }
   })
+}
+
+/** How often a file whose content changes between its checksum and its upload is read. */
+const MOST_READS = 3
+
+function keepsChanging(key: string, path: string, cause: unknown): NexusError {
+  const message = `${path} kept changing while it was stored as ${quoteKey(key)}`
+  return new NexusError('UNAVAILABLE', message, { op: 'objectstore.put', key, cause })
 }
 
 /**
@@ -35,6 +54,7 @@ export async function createObject(
     } catch (error) {
       upload.signal.throwIfAborted()
       if (hasStatus(error, 412)) return false
+      if (isOtherContent(error)) throw keepsChanging(key, localPath, error)
       if (!mayHaveHappened(error)) throw error
       const message = `whether ${quoteKey(key)} was created is not known: ${(error as Error).message}`
       throw new NexusError('OUTCOME_UNKNOWN', message, { op: 'objectstore.putIfAbsent', key, cause: error })

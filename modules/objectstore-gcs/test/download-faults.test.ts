@@ -87,19 +87,23 @@ describe('a download that breaks', () => {
     expect(downloads()).toBe(3)
   })
 
-  it('takes the new object whole when it was replaced meanwhile', async () => {
-    const backend = await bucket.open()
-    await bucket.client.plant('k', content)
-    bucket.emulator.faults.add({ fault: { kind: 'download-stall', afterBytes: 300_000 }, times: 1 })
-    const path = bucket.freshPath()
-    const get = backend.get('k', path)
-    await vi.waitFor(() => expect(bucket.emulator.faults.struck('download-stall')).toBe(1))
-    const newer = 'newer '.repeat(100_000)
-    await bucket.client.plant('k', newer)
-    await vi.waitFor(() => expect(bucket.clock.expire(15_000)).toBe(1))
-    await get
-    expect(readFileSync(path, 'utf8') === newer).toBe(true)
-  })
+  it.each([{}, { offset: 5, length: 500_000 }])(
+    'takes all of a new object when it was replaced meanwhile: %j',
+    async (range) => {
+      const backend = await bucket.open()
+      await bucket.client.plant('k', content)
+      bucket.emulator.faults.add({ fault: { kind: 'download-stall', afterBytes: 300_000 }, times: 1 })
+      const path = bucket.freshPath()
+      const get = backend.get('k', path, range)
+      await vi.waitFor(() => expect(bucket.emulator.faults.struck('download-stall')).toBe(1))
+      const newer = 'newer '.repeat(100_000)
+      await bucket.client.plant('k', newer)
+      await vi.waitFor(() => expect(bucket.clock.expire(15_000)).toBe(1))
+      await get
+      const { offset = 0, length = newer.length } = range
+      expect(readFileSync(path, 'utf8') === newer.slice(offset, offset + length)).toBe(true)
+    },
+  )
 
   it('goes on within a range', async () => {
     const backend = await bucket.open()
@@ -158,21 +162,34 @@ describe('a missing object', () => {
     }
   })
 
-  it('is told from a missing bucket by asking, where the store only says "not found"', async () => {
-    let listing = 200
+  it.each([
+    ['only says "not found"', 'Not Found'],
+    ['says "no such object" of both', 'No such object: bucket/k'],
+  ])('is told from a missing bucket by asking, where the store %s', async (_what, message) => {
+    let listing = 404
     const vague = await openLoopbackServer(async (request, response) => {
       const list = request.url?.includes('maxResults') === true
-      response.writeHead(list ? listing : 404, { 'content-type': 'application/json' })
-      response.end(JSON.stringify(list ? { kind: 'storage#objects' } : { error: { code: 404, message: 'Not Found' } }))
+      const refusal = { error: { code: 404, message: list ? 'The specified bucket does not exist.' : message } }
+      const found = list && listing === 200
+      response.writeHead(found ? 200 : 404, { 'content-type': 'application/json' })
+      response.end(JSON.stringify(found ? { kind: 'storage#objects' } : refusal))
     })
     try {
       const store = new ObjectStore(await bucket.open({ endpoint: vague.url }), { name: 'gcs' })
-      await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'NOT_FOUND' })
-      listing = 404
       await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'PRECONDITION' })
+      await expect(store.delete('k')).rejects.toMatchObject({ code: 'PRECONDITION' })
+      listing = 200
+      await expect(store.get('k', bucket.freshPath())).rejects.toMatchObject({ code: 'NOT_FOUND' })
+      await store.delete('k')
     } finally {
       await vague.close()
     }
+  })
+
+  it('costs one more request the first time, and none once the bucket has answered', async () => {
+    const backend = await bucket.open()
+    for (let n = 0; n < 2; n++) await expect(backend.get('k', bucket.freshPath())).rejects.toThrow('does not exist')
+    expect(bucket.emulator.log).toEqual(['objects.download k', 'objects.list ', 'objects.download k'])
   })
 
   it('that is answered 403, as it is without the right to list, is an access error', async () => {

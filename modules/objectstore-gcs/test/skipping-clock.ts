@@ -17,6 +17,9 @@ export class SkippingClock implements Clock {
   readonly #held = new Set<Held>()
   readonly #short = new Set<TimerHandle>()
 
+  /** Called instead of ending the wait, when somebody begins to wait between attempts. */
+  onPause: (() => void) | undefined
+
   now(): number {
     return this.#nowMs
   }
@@ -30,7 +33,8 @@ export class SkippingClock implements Clock {
     this.#nowMs += delayMs
     this.#short.add(handle)
     setImmediate(() => {
-      if (this.#short.delete(handle)) callback()
+      if (this.onPause !== undefined) this.onPause()
+      else if (this.#short.delete(handle)) callback()
     })
     return handle
   }

@@ -72,6 +72,7 @@ export class BlobStore {
   /** Blobs used since the running sweeps began. */
   readonly #usedDuringSweep = new Set<string>()
   #sweeps = 0
+  #closed = false
 
   private constructor(dir: string, options: BlobStoreOptions) {
     this.dir = resolve(dir)
@@ -118,6 +119,8 @@ export class BlobStore {
    */
   async put(source: BlobSource, mediaType = '', options: BlobPutOptions = {}): Promise<BlobInfo> {
     const { signal, announce = true, sha256: expected } = options
+    if (this.#closed)
+      throw new NexusError('CLOSED', `the blob store at ${this.dir} takes no more blobs`, { op: 'blobs.put' })
     const fault = mediaTypeFault(mediaType)
     if (fault !== undefined) {
       throw new NexusError('INVALID_ARGUMENT', `bad media type ${JSON.stringify(mediaType)}: ${fault}`, {
@@ -135,6 +138,11 @@ export class BlobStore {
     const info = blobInfo(this.dir, written.sha256, written.mediaType, written.sizeBytes)
     if (written.isNew && announce) this.#announce(info)
     return info
+  }
+
+  /** Takes no more blobs: a later `put` rejects with `CLOSED`. Reading goes on. */
+  close(): void {
+    this.#closed = true
   }
 
   /**

@@ -264,6 +264,7 @@ export class BlobWriter {
     const { dir, durable } = this.#options
     if (this.#root !== undefined && isDirectory(this.#fs, dir)) return
     this.#fs.mkdirSync(dir, { recursive: true, mode: DIRECTORY_MODE })
+    if (!isDirectory(this.#fs, dir)) throw inTheWay(dir)
     this.#durableShards.clear()
     this.#root = durable ? this.#syncAbove(dir) : Promise.resolve()
     this.#root.catch(() => {
@@ -297,12 +298,7 @@ export class BlobWriter {
       this.#fs.mkdirSync(shard, { mode: DIRECTORY_MODE, recursive: true })
       return
     }
-    if (!stat.isDirectory()) {
-      throw new NexusError('PRECONDITION', `${shard} is in the way of a blob directory: move it aside`, {
-        op: 'blobs.put',
-        key: shard,
-      })
-    }
+    if (!stat.isDirectory()) throw inTheWay(shard)
     if (this.#root === undefined) this.#ensureRoot()
   }
 
@@ -317,6 +313,12 @@ export class BlobWriter {
 function checkExpected(sha256: string, expected: string | undefined): void {
   if (expected === undefined || expected === sha256) return
   throw new BlobCorruptError([{ sha256: expected, actualSha256: sha256 }], 'blobs.put')
+}
+
+/** A link among the blobs would have them written to wherever it points. */
+function inTheWay(path: string): NexusError {
+  const message = `${path} is in the way of a blob directory: move it aside`
+  return new NexusError('PRECONDITION', message, { op: 'blobs.put', key: path })
 }
 
 function isDirectory(fs: BlobFileSystem, path: string): boolean {

@@ -241,6 +241,7 @@ export class Engine {
     this.#phase = 'abandoned'
     session.ticks.stop()
     session.background.abort()
+    session.workspace.close()
     await session.durability?.abandon()
   }
 

@@ -60,6 +60,12 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
   refuseUnknown(options)
   const { id, root, store, logger } = options
   const backend = store !== undefined && isBackend(store) ? store : undefined
+  if (store !== undefined && Object.keys(store).length === 0) {
+    throw new NexusError('INVALID_ARGUMENT', 'store names no backend: leave it out for a session that is local only', {
+      op: 'session.open',
+      key: 'store',
+    })
+  }
   const config: ConfigInput = {
     core: {
       ...(root === undefined

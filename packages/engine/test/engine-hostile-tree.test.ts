@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
@@ -63,6 +72,18 @@ describe('a tree in which somebody put something else in the engine’s places',
   )
 })
 
+it('writes no blob and no database through a link that appeared while it ran', async () => {
+  const session = await openSession({ root: rootOf('local') })
+  const elsewhere = join(rootOf('elsewhere'), 'target')
+  mkdirSync(elsewhere)
+  symlinkSync(elsewhere, join(session.dir, 'blobs'))
+  symlinkSync(elsewhere, join(session.dir, 'plugins/late'))
+  await expect(session.blobs.put(Buffer.from('x'))).rejects.toMatchObject({ code: 'PRECONDITION' })
+  expect(() => session.storage('late')).toThrow(expect.objectContaining({ code: 'PRECONDITION' }))
+  expect(readdirSync(elsewhere)).toEqual([])
+  await session.abandon()
+})
+
 describe('what is asked of a session', () => {
   it('may not replace or remove the files of the running journal', async () => {
     const session = await openSession({ root: rootOf('local') })
@@ -76,9 +97,40 @@ describe('what is asked of a session', () => {
     await session.close()
   })
 
+  it.each(['close', 'abandon'] as const)('writes nothing more after %s', async (end) => {
+    const session = await openSession({ root: rootOf('local') })
+    const { blobs, workspace, dir } = session
+    const { sha256 } = await blobs.put(Buffer.from('kept'))
+    await session[end]()
+    await expect(workspace.writeFile('files/late', 'x')).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(workspace.appendFile('files/late', 'x')).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(blobs.put(Buffer.from('late'))).rejects.toMatchObject({ code: 'CLOSED' })
+    expect(existsSync(join(dir, 'files/late'))).toBe(false)
+    expect((await blobs.get(sha256)).data.toString()).toBe('kept')
+  })
+
+  it('leaves nothing when it could not be begun, so that a corrected configuration works', async () => {
+    const plugin = { id: 'test.fussy', name: 'Fussy', version: '1.0.0', init: () => undefined }
+    const wrong = await lab.engine('a', {
+      recallSessionId: 's1',
+      plugins: [plugin],
+      config: { plugins: { active: ['test.fusy'] } },
+    })
+    await expect(wrong.boot()).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    expect(readdirSync(lab.sessionsRoot('a')).filter((name) => !name.startsWith('.'))).toEqual([])
+    const right = await lab.engine('a', {
+      recallSessionId: 's1',
+      plugins: [plugin],
+      config: { plugins: { active: ['test.fussy'] } },
+    })
+    await right.boot()
+  })
+
   it('may not be misspelled', async () => {
     const options = { root: rootOf('local'), stor: {} }
     await expect(openSession(options)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', key: 'stor' })
+    const empty = { root: rootOf('local'), store: {} }
+    await expect(openSession(empty)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', key: 'store' })
   })
 
   it('fails with a code when its root can not be made', async () => {

@@ -43,6 +43,8 @@ it.each<[string, (dir: string) => void]>([
   ['no journal', (dir) => rmSync(join(dir, 'journal'), { recursive: true })],
   ['an empty journal', (dir) => writeFileSync(join(dir, 'journal/events.jsonl'), '')],
   ['no events', (dir) => rmSync(join(dir, 'journal/events.jsonl'))],
+  ['no conversation', (dir) => rmSync(join(dir, 'context'), { recursive: true })],
+  ['no database', (dir) => rmSync(join(dir, 'plugins'), { recursive: true })],
   ['a damaged header', (dir) => writeFileSync(join(dir, 'journal/header.json'), '{')],
 ])('restores the committed session when the local tree holds %s any more', async (_what, damage) => {
   const first = await lab.booted('a')
@@ -80,4 +82,34 @@ it('stores nothing over a committed conversation when the store could not be ask
   await second.stop()
   const third = await lab.booted('b', { recallSessionId: first.sessionId })
   expect(await history(third)).toBe('one\n')
+})
+
+it.each(['journal', 'journal/events.jsonl', 'journal/header.json'])(
+  'does not commit a session whose %s was removed while it ran',
+  async (path) => {
+    const first = await lab.booted('a')
+    await first.submitInput('one')
+    rmSync(join(lab.sessionDir('a', first.sessionId), path), { recursive: true })
+    await expect(first.commit()).rejects.toMatchObject({ name: 'NexusError' })
+    await first.stop()
+    const second = await lab.booted('a', { recallSessionId: first.sessionId })
+    expect(await history(second)).toBe('one\n')
+    const third = await lab.booted('b', { recallSessionId: first.sessionId })
+    expect(await history(third)).toBe('one\n')
+  },
+)
+
+it('goes on naming the committed database when its file was deleted under the handle, and says so', async () => {
+  const first = await lab.booted('a')
+  await first.submitInput('one')
+  const { path } = first.storage.open('session', 'test.scribe')
+  rmSync(path)
+  const { unstored, manifest } = await first.commit()
+  expect(unstored).toEqual(['plugins/test.scribe/store.db'])
+  expect(manifest.objects).toContain('plugins/test.scribe/store.db')
+  await first.abandon()
+  const second = await lab.booted('b', { recallSessionId: first.sessionId })
+  expect(second.storage.open('session', 'test.scribe').db.prepare('SELECT text FROM lines').pluck().all()).toEqual([
+    'one',
+  ])
 })

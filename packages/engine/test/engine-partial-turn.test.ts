@@ -91,4 +91,23 @@ describe('a session whose last run ended within a turn', () => {
     await third.bus.drain({ timeoutMs: 10_000 })
     expect(again.inputs).toEqual([])
   })
+
+  it('gives an input that ends every process to the agent once more, and then no further', async () => {
+    const sessionId = await killedWithinTurn()
+    const inputs: string[][] = []
+    for (let boot = 0; boot < 3; boot += 1) {
+      const seen: Seen = { inputs: [], results: [] }
+      const engine = await lab.booted('a', {
+        stored: false,
+        recallSessionId: sessionId,
+        plugins: [agent(seen, false)],
+        config: { engine: { shutdown: { drain_timeout: '200ms' } } },
+      })
+      await engine.bus.drain({ timeoutMs: 100 })
+      await engine.abandon()
+      await engine.stop()
+      inputs.push(seen.inputs)
+    }
+    expect(inputs).toEqual([['How heavy is it?'], [], []])
+  })
 })

@@ -22,14 +22,15 @@ function staticallyLoaded(entry: URL): Set<string> {
 }
 
 describe('importing the engine', () => {
-  it('loads neither the YAML parser, nor the schema library, nor the logger: they come when they are needed', () => {
+  it('loads no YAML parser, schema library, logger, nor what runs a session: they come when they are needed', () => {
     const loaded = staticallyLoaded(new URL('../src/index.ts', import.meta.url))
-    expect([...loaded]).toContain('@nexus/journal')
-    for (const heavy of ['yaml', 'valibot', 'pino']) expect([...loaded]).not.toContain(heavy)
+    expect([...loaded].filter((name) => !name.startsWith('node:'))).toEqual(['@nexus/errors'])
   })
 
-  it('would be found out: reading a configuration does load them', () => {
+  it('would be found out: reading a configuration and running a session do load them', () => {
     const loaded = staticallyLoaded(new URL('../src/config/read-config.ts', import.meta.url))
     expect([...loaded]).toEqual(expect.arrayContaining(['yaml', 'valibot']))
+    const running = staticallyLoaded(new URL('../src/run-session.ts', import.meta.url))
+    expect([...running]).toEqual(expect.arrayContaining(['@nexus/journal', '@nexus/storage', '@nexus/objectstore']))
   })
 })

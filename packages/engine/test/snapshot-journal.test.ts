@@ -104,12 +104,18 @@ describe('the journal in a snapshot', () => {
     const b = lab.host({ empty: true })
     await lab.hydrate(b)
     expect(await seqsOf(b)).toEqual(upTo(5))
-    // Nothing but sealed segments, and no journal at all.
+    // Nothing but sealed segments.
     writeFileSync(join(a.dir, ACTIVE), '')
     expect((await lab.snapshot(a)).manifest.journal).toEqual({ last_seq: 3 })
-    expect((await lab.snapshot(lab.host())).manifest.journal).toEqual({ last_seq: 0 })
     write(a, 'journal/events-002.jsonl.zst', 'damaged')
     expect((await lab.snapshot(a)).manifest.journal).toEqual({ last_seq: 3 })
+  })
+
+  it('that is gone is not stored over one that is not', async () => {
+    append(3)
+    await lab.snapshot(a, { journal })
+    await expect(lab.snapshot(lab.host())).rejects.toMatchObject({ code: 'CORRUPT' })
+    expect(lab.committed?.journal).toEqual({ last_seq: 3 })
   })
 })
 

@@ -6,6 +6,7 @@ import type { Failpoint } from './failpoint.ts'
 import type { Logger } from './logger.ts'
 import { checkPathLength } from './path-length.ts'
 import type { ReaderPoolSettings } from './reader-pool.ts'
+import type { StorageScope } from './scope.ts'
 import { fromSqliteError } from './sqlite-error.ts'
 import { Storage, type StorageIdentity } from './storage.ts'
 
@@ -18,10 +19,10 @@ export interface OpenStorageOptions {
 
 /** Opens a plugin's database, making its directory and file when they are missing. Throws as `StorageManager.open` says. */
 export function openStorage(identity: StorageIdentity, { settings, logger, failpoint }: OpenStorageOptions): Storage {
-  const { pluginId, path } = identity
+  const { pluginId, path, scope } = identity
   const what = `Opening the database of plugin ${pluginId} at ${path}`
   checkPathLength(path, 'storage.open')
-  prepareDirectory(path, what)
+  prepareDirectory(path, what, scope)
   try {
     const { db, journalMode } = openPluginConnection(path, settings, () => failpoint('storage:open-before-wal'))
     if (journalMode !== 'wal') {
@@ -36,20 +37,20 @@ export function openStorage(identity: StorageIdentity, { settings, logger, failp
   }
 }
 
-function prepareDirectory(path: string, what: string): void {
+function prepareDirectory(path: string, what: string, scope: StorageScope): void {
   let existing
+  let isDirectory: boolean
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     // stat and its kind don't open the file, which would drop the locks of a connection elsewhere in this process.
     existing = lstatSync(path, { throwIfNoEntry: false })
+    // Whoever works in a session may have put a link there; elsewhere a link is its owner's.
+    isDirectory = scope !== 'session' || lstatSync(dirname(path)).isDirectory()
   } catch (error) {
     throw fromSystemError(error, 'storage.open', path)
   }
-  // A symbolic link would be stored as a link, and its database nowhere.
-  if (existing?.isFile() === false) {
-    throw new NexusError('PRECONDITION', `${what} failed: it is not a regular file. Move it away`, {
-      op: 'storage.open',
-      key: path,
-    })
-  }
+  // A symbolic link would be stored as a link, and its database nowhere; below one it would lie outside of the session.
+  if (isDirectory && existing?.isFile() !== false) return
+  const culprit = isDirectory ? 'it is not a regular file' : 'what it is in is not a real directory'
+  throw new NexusError('PRECONDITION', `${what} failed: ${culprit}. Move it away`, { op: 'storage.open', key: path })
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { Logger } from '../logger.ts'
 import type { EventOutbox } from './event-outbox.ts'
+import { lookAtTree, type LocalTree } from './local-tree.ts'
 import type { MachineRecordFile } from './machine-record.ts'
 import type { CommitHead } from './manifest-store.ts'
 import type { Manifest } from './manifest.ts'
@@ -35,7 +36,7 @@ export interface CommitGuardOptions {
 export class CommitGuard {
   readonly #options: CommitGuardOptions
   #undecided = false
-  #wasBlank = false
+  #atBoot: LocalTree | undefined
   #lost: NexusError | undefined
 
   constructor(options: CommitGuardOptions) {
@@ -55,11 +56,11 @@ export class CommitGuard {
   /**
    * The question of boot is asked again before the first commit.
    *
-   * @param isBlank whether the local conversation was blank at boot
+   * @param tree what the local tree held at boot
    */
-  postpone(isBlank: boolean): void {
+  postpone(tree: LocalTree): void {
     this.#undecided = true
-    this.#wasBlank = isBlank
+    this.#atBoot = tree
   }
 
   /**
@@ -94,7 +95,12 @@ export class CommitGuard {
 
   async #decideAgain(held: Manifest | undefined): Promise<void> {
     const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#options
-    const verdict = await judgeLocalTree(this.#options, record.current, held, this.#wasBlank)
+    const verdict = await judgeLocalTree(
+      this.#options,
+      record.current,
+      held,
+      this.#atBoot ?? lookAtTree(join(this.#options.sessionsRoot, sessionId)),
+    )
     if (verdict.kind === 'torn') {
       throw new NexusError(
         'PRECONDITION',
@@ -106,7 +112,7 @@ export class CommitGuard {
     if (verdict.kind === 'lost-content') {
       throw new NexusError(
         'PRECONDITION',
-        `session ${sessionId}: the local conversation or journal lost what the committed one has; not storing over it. ` +
+        `session ${sessionId}: the local tree lost its conversation, its journal or a database, which the committed one has; not storing over it. ` +
           'Restart the session to restore the committed tree',
         { op: 'durability.snapshot', key: sessionId },
       )

@@ -11,9 +11,9 @@ import type { CommittedGeneration } from './committed-generation.ts'
 import type { EventOutbox } from './event-outbox.ts'
 import { hydrateSession, type HydrateResult } from './hydrate.ts'
 import { readLocalJournal } from './local-journal.ts'
+import { lacks, lookAtTree, type LocalTree } from './local-tree.ts'
 import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from './manifest.ts'
-import { hasBlankConversation, hasConversation } from './emptied-conversation.ts'
 import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
@@ -86,20 +86,20 @@ export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOp
     await record.begin(beforeDecision(previous, resolver.bootId))
     return { tree: 'local', undecided: true }
   }
-  const verdict = await judgeLocalTree(resolver, previous, remote, hasBlankConversation(join(sessionsRoot, sessionId)))
+  const verdict = await judgeLocalTree(resolver, previous, remote, lookAtTree(join(sessionsRoot, sessionId)))
   return actOn(verdict, resolver, options, { previous, remote })
 }
 
 /**
  * Judges the tree at the session's path against the store's committed generation.
  *
- * @param isBlank whether its conversation was blank before any plugin wrote to it
+ * @param tree what it held before any plugin wrote to it
  */
 export async function judgeLocalTree(
   resolver: Pick<TreeResolver, 'sessionId' | 'sessionsRoot' | 'bootId' | 'logger'>,
   record: MachineRecord | undefined,
   remote: Manifest | undefined,
-  isBlank: boolean,
+  tree: LocalTree,
 ): Promise<TreeVerdict> {
   const { sessionId, sessionsRoot, bootId, logger } = resolver
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
@@ -108,7 +108,7 @@ export async function judgeLocalTree(
     bootId,
     remote: { generation: remote.generation, nonce: remote.nonce, lastSeq: remote.journal.last_seq },
     journal: await readLocalJournal(join(sessionsRoot, sessionId), logger),
-    emptied: isBlank && hasConversation(remote),
+    hasLost: lacks(tree, remote),
   })
 }
 
@@ -174,7 +174,7 @@ async function actOn(
       kept_at: keptAt,
     },
     verdict.kind === 'lost-content'
-      ? 'the conversation or the journal of the local tree lost what the committed one has: the tree was set aside and the committed one restored'
+      ? 'the local tree lost its conversation, its journal or a database, which the committed one has: the tree was set aside and the committed one restored'
       : verdict.kind === 'torn'
         ? 'the machine went down without a stop: the local tree was set aside and the committed one restored'
         : 'another host committed since: the local tree was set aside and the committed one restored',

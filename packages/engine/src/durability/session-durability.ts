@@ -6,7 +6,7 @@ import { CommittedGeneration } from './committed-generation.ts'
 import { durabilityStatus, type DurabilityStatus } from './durability-status.ts'
 import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
 import { EventOutbox, type DurabilityBus } from './event-outbox.ts'
-import { hasBlankConversation } from './emptied-conversation.ts'
+import { lookAtTree } from './local-tree.ts'
 import { TurnGate } from './gate.ts'
 import { sessionKeys } from './keys.ts'
 import { MachineRecordFile } from './machine-record.ts'
@@ -210,7 +210,7 @@ export class SessionDurability {
       },
       options,
     )
-    if (resolution.undecided) this.#guard.postpone(hasBlankConversation(this.#parts.sessionDir))
+    if (resolution.undecided) this.#guard.postpone(lookAtTree(this.#parts.sessionDir))
     return resolution
   }
 

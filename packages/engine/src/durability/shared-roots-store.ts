@@ -129,7 +129,8 @@ async function create(storing: SharedStoring, key: string, path: string, signal:
     } catch (error) {
       // Whose object is there, if any, is decided by its bytes.
       if (isNexusError(error, 'OUTCOME_UNKNOWN')) return false
-      throw error
+      // The store turned out not to decide such things: a look before the put must do, as for a driver that can't ask.
+      if (!isNexusError(error, 'UNSUPPORTED')) throw error
     }
   }
   const listed = await store.list(dirname(key), { signal })

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { NexusError } from '@nexus/errors'
 import type { MemoryBackend } from '@nexus/objectstore-memory-test'
 import { openStorageManager, type StorageManager } from '@nexus/storage'
 import Database from 'better-sqlite3'
@@ -210,6 +211,17 @@ describe('an object that this machine neither hydrated nor stored', () => {
     expect(storedRow(here.backend, APP_KEY, 'k')).toBe('theirs')
     expect(here.shared.refused).toEqual([APP_KEY])
     expect(here.logger.lines.filter(({ level }) => level === 'error')).toHaveLength(1)
+    await here.close()
+  })
+
+  it('is looked for where the store turns out not to decide conditional creates', async () => {
+    const refusal = new NexusError('UNSUPPORTED', 'the store ignores the precondition', { op: 'test' })
+    const here = newMachine()
+    here.backend.faults.failWhen(({ op }) => op === 'putIfAbsent', refusal)
+    await here.shared.hydrate()
+    here.put('k', 'ours')
+    expect(await here.snapshot()).toMatchObject({ objects: 1 })
+    expect(storedRow(here.backend, APP_KEY, 'k')).toBe('ours')
     await here.close()
   })
 

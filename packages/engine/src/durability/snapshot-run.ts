@@ -1,6 +1,6 @@
-import { lstatSync } from 'node:fs'
+import { existsSync, lstatSync } from 'node:fs'
 import { join } from 'node:path'
-import { isNexusError } from '@nexus/errors'
+import { isNexusError, NexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
 import { systemClock, type Clock } from '../clock.ts'
 import { noFailpoint, type Failpoint } from '../failpoint.ts'
@@ -87,13 +87,15 @@ export class SnapshotRun {
     const startedMs = performance.now()
     const listing = this.#openListing()
     const parts = await stageParts({ ...this.#options, stagingDir })
+    const lastSeq = parts.journal?.lastSeq ?? readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR))
+    this.#refuseLostJournal(lastSeq)
     await this.#failpoint('snapshot:staged')
-    const stored = await this.#storeTree(stagingDir, listing, parts)
+    const stored = withLost(await this.#storeTree(stagingDir, listing, parts), parts)
     this.#tell(stored.tree)
     await this.#failpoint('snapshot:objects-stored')
     await this.#store.flush(this.#waiting)
     await this.#failpoint('snapshot:objects-flushed')
-    const manifest = await this.#manifestOf(stored, parts, stagingDir)
+    const manifest = await this.#manifestOf(stored, lastSeq, stagingDir)
     const manifestBytes = await commitManifest(manifest, {
       ...this.#options,
       stagingDir,
@@ -149,8 +151,24 @@ export class SnapshotRun {
     }
   }
 
-  async #manifestOf({ tree, entries, sizes }: StoredTree, parts: StagedParts, stagingDir: string): Promise<Manifest> {
-    const { sessionId, sessionDir, generation, nonce, instanceId, mixedFrom, committed } = this.#options
+  /**
+   * Refuses to commit a session whose journal was removed or emptied, while it was closed or under its writer, over one that
+   * has it.
+   */
+  #refuseLostJournal(lastSeq: number): void {
+    const { sessionId, sessionDir, committed } = this.#options
+    if (committed === undefined || committed.journal.last_seq === 0) return
+    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_DIR, 'header.json'))) return
+    throw new NexusError(
+      'CORRUPT',
+      `session ${sessionId}: its journal is gone, and the committed one ends at event ${committed.journal.last_seq}; not storing ` +
+        'over it. Boot the session again to restore the committed tree',
+      { op: 'snapshot', key: join(sessionDir, JOURNAL_DIR) },
+    )
+  }
+
+  async #manifestOf({ tree, entries, sizes }: StoredTree, lastSeq: number, stagingDir: string): Promise<Manifest> {
+    const { sessionId, generation, nonce, instanceId, mixedFrom, committed } = this.#options
     return buildManifest({
       sessionId,
       generation,
@@ -160,7 +178,7 @@ export class SnapshotRun {
       keyPrefix: this.#keys.tree,
       tree,
       stored: entries,
-      lastSeq: parts.journal?.lastSeq ?? readClosedJournalSeq(join(sessionDir, JOURNAL_DIR)),
+      lastSeq,
       carry: (path) => this.#carry(path, sizes, stagingDir),
       slices: this.#slices,
       ...(mixedFrom === undefined ? {} : { mixedFrom }),
@@ -199,6 +217,12 @@ export class SnapshotRun {
     const { sha256 } = await sharedDigester().digest(localPath, { sizeHint: size, slices: this.#slices })
     return { size, mode: 0o600, mtime_ns: String(BigInt(this.#clock.now()) * 1_000_000n), sha256 }
   }
+}
+
+/** A database that was deleted under its handle can't be stored; what was committed of it goes on being named. */
+function withLost(stored: StoredTree, { lostDatabases }: StagedParts): StoredTree {
+  const lost = lostDatabases.map((path) => ({ path, why: 'the file of an open database was deleted', tree: false }))
+  return { ...stored, tree: { ...stored.tree, unstorable: [...stored.tree.unstorable, ...lost] } }
 }
 
 function resultOf(

@@ -11,6 +11,8 @@ export interface StagedParts {
   files: Map<string, StagedFile>
   /** What the journal was at one instant. Undefined without an open journal. */
   journal: { sealed: ReadonlySet<string>; lastSeq: number } | undefined
+  /** Open databases whose files were deleted. */
+  lostDatabases: string[]
   dbBytes: number
   dbDurationMs: number
 }
@@ -31,11 +33,11 @@ const DEFAULT_MODE = 0o600
 /**
  * Takes the journal and every database of the run into the staging directory. The journal's snapshot is a barrier too, so
  * it holds the boundary that asked for this. A database that can't be copied fails the snapshot: there is no commit
- * without it.
+ * without it. One whose file was deleted under its handle is gone, and what was committed of it is kept.
  */
 export async function stageParts(options: StageOptions): Promise<StagedParts> {
   const { journal, storage } = options
-  const parts: StagedParts = { files: new Map(), journal: undefined, dbBytes: 0, dbDurationMs: 0 }
+  const parts: StagedParts = { files: new Map(), journal: undefined, lostDatabases: [], dbBytes: 0, dbDurationMs: 0 }
   await Promise.all([
     journal === undefined ? undefined : stageJournal(journal, options, parts),
     storage === undefined ? undefined : stageDatabases(storage, options, parts),
@@ -53,7 +55,8 @@ async function stageJournal(journal: JournalWriter, options: StageOptions, parts
 
 async function stageDatabases(storage: StorageManager, options: StageOptions, parts: StagedParts): Promise<void> {
   const { sessionDir, stagingDir, signal } = options
-  if (storage.paths('session').length === 0) return
+  const open = storage.paths('session').map((livePath) => relativePath(sessionDir, livePath))
+  if (open.length === 0) return
   const dir = join(stagingDir, 'databases')
   mkdirSync(dir, { mode: 0o700 })
   const startedMs = performance.now()
@@ -62,6 +65,7 @@ async function stageDatabases(storage: StorageManager, options: StageOptions, pa
     parts.files.set(path, staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath))
     parts.dbBytes += copy.sizeBytes
   }
+  parts.lostDatabases = open.filter((path) => !parts.files.has(path))
   parts.dbDurationMs = performance.now() - startedMs
 }
 

@@ -15,8 +15,8 @@ export interface TreeEvidence {
   remote: (CommitPair & { lastSeq: number }) | undefined
   /** How far the local journal goes. */
   journal: LocalJournal
-  /** The conversation holds nothing although the committed one does: something emptied it outside of a turn. */
-  emptied?: boolean
+  /** The conversation or a database of the commit is gone or emptied: that happened outside of a turn. */
+  hasLost?: boolean
 }
 
 /**
@@ -25,8 +25,8 @@ export interface TreeEvidence {
  * - `live`: it holds everything the store has. `why` says how that is known.
  * - `torn`: a power loss may have taken what was never fsynced, and the store has all its completed turns.
  * - `torn-but-newer`: the same, but it holds completed turns that the store never got.
- * - `lost-content`: it derives from the stored commit and holds less: its conversation was emptied, its journal is gone,
- *   cut short or can't be read. `forked`: it may hold turns the store never got.
+ * - `lost-content`: it derives from the stored commit and holds less: its conversation or a database is gone, or its
+ *   journal is gone, cut short or can't be read. `forked`: it may hold turns the store never got.
  * - `stale`: another host committed since. `forked`: it holds turns of its own besides.
  */
 export type TreeVerdict =
@@ -41,11 +41,11 @@ export type TreeVerdict =
  *
  * @see spec 60, Which tree is true
  */
-export function judgeTree({ record, bootId, remote, journal, emptied = false }: TreeEvidence): TreeVerdict {
+export function judgeTree({ record, bootId, remote, journal, hasLost = false }: TreeEvidence): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
   if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, journal) }
   const isNewer = (journal.turnEnd ?? 0) > remote.lastSeq
-  if (emptied) return { kind: 'lost-content', forked: isNewer }
+  if (hasLost) return { kind: 'lost-content', forked: isNewer }
   if (record !== undefined && (record.clean || record.bootId === bootId)) {
     if (isComplete(journal, remote.lastSeq)) return { kind: 'live', why: 'our-commit' }
     return { kind: 'lost-content', forked: journal.lastSeq === undefined }

@@ -99,7 +99,11 @@ export class FileDigester {
   #start(): void {
     if (this.#worker !== undefined || this.#broken) return
     try {
-      const worker = new Worker(this.#workerUrl, { name: 'nexus-digest' })
+      const worker = new Worker(this.#workerUrl, {
+        name: 'nexus-digest',
+        // Flags of the process, like --input-type, are not for this thread. Sources need their loader.
+        ...(this.#workerUrl.pathname.endsWith('.js') ? { execArgv: [] } : {}),
+      })
       worker.unref()
       worker.on('message', (replies: DigestReply[]) => this.#settle(replies))
       // 'exit' follows, and is where the rest is done.

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { JournalWriter, readOpenTurn } from '@nexus/journal'
 import { openStorageManager, type StorageManager } from '@nexus/storage'
@@ -74,6 +75,8 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
     lock: lockOptions(request),
     onLock: (lock) => teardown.defer('session lock', () => lock.release()),
   })
+  // A session that was never up leaves nothing: its configuration would be in force at the next try, with what was wrong in it.
+  if (!tree.resumed) teardown.defer('new session', () => rm(tree.dir, { recursive: true, force: true }))
   refuseReplacedDirectories(tree.dir)
   await durability?.claimOwner()
 

@@ -22,21 +22,31 @@ export async function answerInterruptedCalls({ unansweredCalls }: OpenTurn, bus:
   }
 }
 
+/** The source of an input that is given again, by which the next boot knows it. */
+const REFIRED = 'engine.resume'
+
 /**
- * Gives the input of a turn that a killed run left open to the agent once more, through the gates as any input. Not
- * awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never
+ * Gives the input of a turn that a killed run left open to the agent once more, through the gates as any input; once only,
+ * for an input that ends the process would end every process. Not awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never
  * rejects: a stop in between closes the bus, and the next resume finds the turn open again.
  *
  * @see spec 20, Reader and tools
  */
 export async function refirePartialTurn({ partialInput }: OpenTurn, bus: EventBus, logger: Logger): Promise<void> {
   if (partialInput === undefined) return
+  if (partialInput.source === REFIRED) {
+    logger.error(
+      { seq: partialInput.seq },
+      'the process ended within this turn when its input was given again, too: it is left alone. Give the input anew to try once more',
+    )
+    return
+  }
   const payload = partialInput.payload as EventMap['io.input']
   logger.info({ seq: partialInput.seq }, 'the last run ended within a turn: its input is given to the agent again')
   try {
-    const { vetoed, reason } = await bus.emitVetoable('before:io.input', payload)
+    const { vetoed, reason } = await bus.emitVetoable('before:io.input', payload, { source: REFIRED })
     if (vetoed) logger.warn({ seq: partialInput.seq, reason }, 'the input of the unfinished turn was refused')
-    else await bus.emit('io.input', payload)
+    else await bus.emit('io.input', payload, { source: REFIRED })
   } catch (error) {
     logger.warn({ err: error, seq: partialInput.seq }, 'the unfinished turn was not taken up again')
   }

@@ -53,6 +53,7 @@ export async function shutdownSession({ session, bus, options, reason, clean }: 
       await step('configuration', () => atomicWriteFile(join(session.dir, CONFIG_SNAPSHOT_PATH), loaded.text))
     }
     await step('files', () => workspace.idle())
+    workspace.close()
     bus.setRecorder(undefined)
     await step('journal', () => journal.close())
     await step('databases', () => storage.closeAll())

@@ -11,8 +11,13 @@ export type OrderedPlugin = Pick<Plugin, 'id' | 'dependencies'>
  * @throws NexusError `INVALID_ARGUMENT` for an active plugin that the program doesn't bring
  */
 export function activePlugins<P extends OrderedPlugin>(brought: readonly P[], active: readonly string[]): P[] {
+  const byId = new Map<string, P>()
+  for (const plugin of brought) {
+    if (typeof plugin?.id !== 'string') throw refuse('what is no plugin was brought as one: it has no id', 'plugins')
+    if (byId.has(plugin.id)) throw refuse(`two plugins are named "${plugin.id}"`, plugin.id)
+    byId.set(plugin.id, plugin)
+  }
   if (active.length === 0) return [...brought]
-  const byId = new Map(brought.map((plugin) => [plugin.id, plugin]))
   return [...new Set(active)].map((id) => {
     const plugin = byId.get(id)
     if (plugin !== undefined) return plugin

@@ -1,6 +1,5 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from 'node:fs'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-import { OPEN_SAFELY } from './regular-file.ts'
 
 /**
  * Reads one of the engine's own small files whole; undefined when it isn't there. Follows no link and doesn't wait for a
@@ -11,7 +10,7 @@ import { OPEN_SAFELY } from './regular-file.ts'
 export function readPlainFile(path: string): Buffer | undefined {
   let fd: number
   try {
-    fd = openSync(path, constants.O_RDONLY | OPEN_SAFELY)
+    fd = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return undefined
     if (systemCode(error) === 'ELOOP') throw notPlain(path, error)

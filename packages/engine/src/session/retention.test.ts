@@ -90,13 +90,14 @@ describe('sweepSessions', () => {
     expect(readdirSync(root)).toEqual(['old'])
   })
 
-  it('goes by the directory where a session has nothing else', async () => {
+  it('leaves a directory alone that has nothing of a session', async () => {
     const { root, options } = sessions()
     const past = new Date(Date.now() - 40 * DAY_MS)
-    for (const id of ['empty', 'fresh']) mkdirSync(join(root, id))
-    utimesSync(join(root, 'empty'), past, past)
-    expect(await sweepSessions(options)).toEqual(['empty'])
-    expect(readdirSync(root)).toEqual(['fresh'])
+    mkdirSync(join(root, 'Documents'))
+    writeFileSync(join(root, 'Documents/thesis.tex'), 'years of work')
+    for (const path of ['Documents/thesis.tex', 'Documents']) utimesSync(join(root, path), past, past)
+    expect(await sweepSessions(options)).toEqual([])
+    expect(readdirSync(root)).toEqual(['Documents'])
   })
 
   it('keeps everything for ever with a retention of 0, and before there is anything', async () => {

@@ -80,9 +80,8 @@ export async function sweepSessions(options: SweepSessionsOptions): Promise<stri
 async function removeIfDue(id: string, usedBeforeMs: number, options: SweepSessionsOptions): Promise<boolean> {
   const { root, explicit, clock, logger } = options
   const dir = join(root, id)
-  // A look at the lock changes the directory's own time, so that one is taken before.
-  const changedAtMs = directoryTimeMs(dir)
-  const isDue = (): boolean => changedAtMs !== undefined && (lastUseMs(dir) ?? changedAtMs) < usedBeforeMs
+  // A directory without any of a session's files may be anybody's.
+  const isDue = (): boolean => (lastUseMs(dir) ?? Number.POSITIVE_INFINITY) < usedBeforeMs
   if (!isDue() || !(await isUnguarded(id, options))) return false
   if (!explicit && !(await holds(options.isCommitted, id, logger))) return false
   const lock = await lockForRemoval(dir, clock)
@@ -90,7 +89,7 @@ async function removeIfDue(id: string, usedBeforeMs: number, options: SweepSessi
   try {
     // Somebody may have used it between the first look and the lock.
     if (!isDue()) return false
-    const idleDays = Math.floor((clock.now() - (lastUseMs(dir) ?? changedAtMs ?? 0)) / DAY_MS)
+    const idleDays = Math.floor((clock.now() - (lastUseMs(dir) ?? 0)) / DAY_MS)
     const doomed = join(root, `.removing-${id}-${randomBytes(8).toString('hex')}`)
     renameSync(dir, doomed)
     lock.relocate(doomed)
@@ -178,11 +177,6 @@ async function finishRemoval(doomed: string, id: string, logger: Logger): Promis
       'a removed session left files behind; the next sweep tries again',
     )
   }
-}
-
-function directoryTimeMs(dir: string): number | undefined {
-  const stats = lstatSync(dir, { throwIfNoEntry: false })
-  return stats?.isDirectory() === true ? stats.mtimeMs : undefined
 }
 
 /** When a session was last used; undefined when it holds none of the files that every session has. */

@@ -95,6 +95,7 @@ export class SessionWorkspace {
   #blobHooks: BlobHooks
   #blobs: Promise<BlobStore> | undefined
   #meta: SessionMeta
+  #closed = false
 
   /** Use {@link openWorkspace}. */
   constructor(root: TreeRoot, meta: SessionMeta, options: OpenWorkspaceOptions) {
@@ -139,7 +140,7 @@ export class SessionWorkspace {
    */
   async writeFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.write(writableFile(path), data, announced.changed)
+    await this.#files.write(this.#writable(path), data, announced.changed)
     await announced.handled()
   }
 
@@ -154,7 +155,7 @@ export class SessionWorkspace {
    */
   async appendFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.append(writableFile(path), data, announced.changed)
+    await this.#files.append(this.#writable(path), data, announced.changed)
     await announced.handled()
   }
 
@@ -171,7 +172,7 @@ export class SessionWorkspace {
   /** Removes a file, or a link to one as such. `NOT_FOUND` when there is none. */
   async deleteFile(path: string, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.remove(writableFile(path), announced.deleted)
+    await this.#files.remove(this.#writable(path), announced.deleted)
     await announced.handled()
   }
 
@@ -213,7 +214,8 @@ export class SessionWorkspace {
   }
 
   /** The blobs of this session, opened on the first call. */
-  blobStore(): Promise<BlobStore> {
+  async blobStore(): Promise<BlobStore> {
+    this.#refuseClosed('session.blobs')
     this.#blobs ??= import('@nexus/blobs').then(({ BlobStore }) =>
       BlobStore.open(this.blobsDir, {
         ...this.#blobHooks,
@@ -222,7 +224,27 @@ export class SessionWorkspace {
         failpoint: (name) => void this.#failpoint(name),
       }),
     )
-    return this.#blobs
+    return await this.#blobs
+  }
+
+  /**
+   * Nothing more is written: the run has ended or was dropped, its lock may be another's, and what came now would be lost.
+   * Reading goes on.
+   */
+  close(): void {
+    this.#closed = true
+    void this.#blobs?.then((blobs) => blobs.close())
+  }
+
+  #writable(path: string): string {
+    const file = writableFile(path)
+    this.#refuseClosed('session.write', file)
+    return file
+  }
+
+  #refuseClosed(op: string, key = this.id): void {
+    if (!this.#closed) return
+    throw new NexusError('CLOSED', `session ${this.id} has ended: open it again to write`, { op, key })
   }
 
   /** The metadata as last loaded or saved. */
@@ -237,6 +259,7 @@ export class SessionWorkspace {
         op: 'session.saveMeta',
       })
     }
+    this.#refuseClosed('session.saveMeta')
     this.#meta = meta
     const announced = this.#announcing(options)
     await this.#files.write(META_PATH, serializeMeta(meta), (change) =>

@@ -42,7 +42,9 @@ export class BodyStore {
   async *read(body: StoredBody, offset: number, bytes: number): AsyncGenerator<Buffer> {
     if (bytes === 0) return
     if (body.path !== undefined) {
-      yield* createReadStream(body.path, { start: offset, end: offset + bytes - 1 }) as AsyncIterable<Buffer>
+      // Opened at once: the object may be replaced before the stream would get to it.
+      const fd = openSync(body.path, 'r')
+      yield* createReadStream('', { fd, start: offset, end: offset + bytes - 1 }) as AsyncIterable<Buffer>
       return
     }
     for (let left = bytes; left > 0; left -= ZEROS.length) yield ZEROS.subarray(0, Math.min(left, ZEROS.length))

@@ -1,6 +1,6 @@
 // Castagnoli, reflected. Kept apart from any client's own so that the two check each other.
 const POLYNOMIAL = 0x82f63b78
-const TABLE = Uint32Array.from({ length: 256 }, (_, index) => {
+const TABLE = Int32Array.from({ length: 256 }, (_, index) => {
   let value = index
   for (let bit = 0; bit < 8; bit++) value = value & 1 ? (value >>> 1) ^ POLYNOMIAL : value >>> 1
   return value
@@ -8,7 +8,7 @@ const TABLE = Uint32Array.from({ length: 256 }, (_, index) => {
 
 /** CRC32C of bytes that arrive in pieces. */
 export class Crc32c {
-  #state = 0xffffffff
+  #state = -1
 
   update(bytes: Uint8Array): void {
     let state = this.#state
@@ -19,7 +19,7 @@ export class Crc32c {
   /** Base64 of the four big-endian bytes, the form of the JSON API. */
   base64(): string {
     const bytes = Buffer.alloc(4)
-    bytes.writeUInt32BE((this.#state ^ 0xffffffff) >>> 0)
+    bytes.writeInt32BE(~this.#state)
     return bytes.toString('base64')
   }
 }

@@ -37,11 +37,13 @@ export interface GcsEmulatorOptions {
   judge?: (token: string | undefined) => TokenVerdict
   /** `discard` keeps sizes and checksums only, and downloads give zeros. */
   bodies?: 'keep' | 'discard'
+  /** PEM texts: serve https. */
+  tls?: { key: string; cert: string }
 }
 
 /** A running emulator of the JSON API. */
 export interface GcsEmulator {
-  /** `http://127.0.0.1:PORT`, no slash at the end. */
+  /** `http://127.0.0.1:PORT`, no slash at the end; https where that was wanted. */
   url: string
   faults: FaultPlan
   /** Served requests, oldest first, as `operation key`. */
@@ -60,7 +62,7 @@ export interface GcsEmulator {
  * @see https://cloud.google.com/storage/docs/json_api/v1
  */
 export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise<GcsEmulator> {
-  const { buckets = [], now = Date.now, rewriteIntervalMs = 0, listingLagMs = 0, bodies = 'keep' } = options
+  const { buckets = [], now = () => Date.now(), rewriteIntervalMs = 0, listingLagMs = 0, bodies = 'keep' } = options
   const faults = new FaultPlan()
   const store = new BodyStore(bodies)
   const table = new ObjectTable(store, { now, rewriteIntervalMs, listingLagMs })
@@ -123,7 +125,7 @@ export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise
       sendError(response, error, request.media)
     }
   }
-  const server = await openLoopbackServer(handle)
+  const server = await openLoopbackServer(handle, options.tls === undefined ? {} : { tls: options.tls })
   return {
     url: server.url,
     faults,

@@ -1,9 +1,9 @@
+import { uploadBody } from '../http/index.ts'
 import { invalid } from './api-error.ts'
 import type { BodyStore, StoredBody } from './body-store.ts'
 import { conditionsOf, declaredHashes, type GcsRequest, metadataOf } from './gcs-request.ts'
 import { RelatedBody } from './multipart.ts'
 import type { ObjectTable, StoredObject } from './object-table.ts'
-import { requestBody } from './request-body.ts'
 
 /** Bytes gathered before they are written. */
 const WRITE_BYTES = 64 * 1024
@@ -12,7 +12,7 @@ const WRITE_BYTES = 64 * 1024
 export async function insertObject(table: ObjectTable, bodies: BodyStore, request: GcsRequest): Promise<StoredObject> {
   const { bucket, query, message, faults } = request
   const conditions = conditionsOf(query)
-  const source = requestBody(message, faults)
+  const source = uploadBody(message, faults)
   const type = query.get('uploadType')
   const contentType = message.headers['content-type'] ?? ''
   if (type === 'multipart') {

@@ -37,11 +37,12 @@ describe('resumable uploads', () => {
 
   it('keep whole quanta only of a chunk that was cut', async () => {
     const session = await sessionOf(await under.start({ name: 'k' }))
-    under.emulator.faults.add({ fault: { kind: 'upload-reset', afterBytes: QUANTUM + 1000 }, times: 1 })
+    under.emulator.faults.add({ fault: { kind: 'upload-reset', afterBytes: 3 * QUANTUM + 1000 }, times: 1 })
     const total = 4 * QUANTUM
     await expect(put(session, `bytes 0-${total - 1}/${total}`, 'x'.repeat(total))).rejects.toThrow('fetch failed')
-    const range = (await put(session, `bytes */${total}`)).headers.get('range') ?? 'bytes=0--1'
-    const settled = Number(range.split('-')[1]) + 1
+    const range = (await put(session, `bytes */${total}`)).headers.get('range')
+    const settled = range === null ? 0 : Number(range.split('-')[1]) + 1
+    expect(settled).toBeGreaterThan(0)
     expect(settled % QUANTUM).toBe(0)
     expect(settled).toBeLessThan(total)
     const rest = 'x'.repeat(total - settled)

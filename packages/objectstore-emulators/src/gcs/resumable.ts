@@ -1,9 +1,9 @@
 import { json } from 'node:stream/consumers'
+import { uploadBody } from '../http/index.ts'
 import { ApiError, invalid } from './api-error.ts'
 import type { BodyStore, BodyWriter } from './body-store.ts'
 import { conditionsOf, declaredHashes, type GcsRequest, metadataOf } from './gcs-request.ts'
 import type { ObjectMetadata, ObjectTable, Preconditions, StoredObject } from './object-table.ts'
-import { requestBody } from './request-body.ts'
 
 /** Chunks but the last are multiples of it, and an interrupted one keeps whole multiples only. */
 const QUANTUM_BYTES = 256 * 1024
@@ -89,7 +89,7 @@ export class ResumableUploads {
     }
     let skip = writer.settledBytes - first
     try {
-      for await (const bytes of requestBody(request.message, request.faults)) {
+      for await (const bytes of uploadBody(request.message, request.faults)) {
         const fresh = bytes.subarray(Math.min(skip, bytes.length))
         skip -= bytes.length - fresh.length
         if (fresh.length > 0) writer.write(fresh, QUANTUM_BYTES)

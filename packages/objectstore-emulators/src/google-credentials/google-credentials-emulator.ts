@@ -3,7 +3,7 @@ import { text } from 'node:stream/consumers'
 import { FaultPlan } from '../faults/index.ts'
 import { delayOf, isSilent, openLoopbackServer, statusOf, stayInSilence } from '../http/index.ts'
 import { GrantRefused, judgeGrant } from './grants.ts'
-import { createAccounts, writeAuthorizedUser, writeServiceAccountKey } from './key-files.ts'
+import { emulatedAccounts, writeAuthorizedUser, writeServiceAccountKey } from './key-files.ts'
 import { type IssuedToken, TokenIssuer } from './token-issuer.ts'
 
 export interface GoogleCredentialsOptions {
@@ -43,8 +43,8 @@ export interface GoogleCredentialsEmulator {
 export async function openGoogleCredentials(
   options: GoogleCredentialsOptions = {},
 ): Promise<GoogleCredentialsEmulator> {
-  const { now = Date.now, lifetimeMs = 3_600_000 } = options
-  const accounts = createAccounts()
+  const { now = () => Date.now(), lifetimeMs = 3_600_000 } = options
+  const accounts = emulatedAccounts()
   const issuer = new TokenIssuer(now, lifetimeMs)
   const faults = new FaultPlan()
   let lost = false

@@ -14,7 +14,11 @@ export class GrantRefused extends Error {
 }
 
 const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer'
-const AUDIENCE = 'https://oauth2.googleapis.com/token'
+// Two addresses of one endpoint.
+const AUDIENCES = new Set<unknown>([
+  'https://oauth2.googleapis.com/token',
+  'https://www.googleapis.com/oauth2/v4/token',
+])
 
 /** Judges a request for a token. @throws GrantRefused */
 export function judgeGrant(form: URLSearchParams, accounts: KnownAccounts, nowMs: number): TokenSource {
@@ -40,7 +44,7 @@ function checkAssertion(assertion: string, accounts: KnownAccounts, nowMs: numbe
   }
   const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as Record<string, unknown>
   if (claims['iss'] !== accounts.email) throw new GrantRefused('invalid_grant', 'Invalid grant: account not found')
-  if (claims['aud'] !== AUDIENCE) throw new GrantRefused('invalid_grant', 'Invalid JWT audience.')
+  if (!AUDIENCES.has(claims['aud'])) throw new GrantRefused('invalid_grant', 'Invalid JWT audience.')
   const nowSeconds = nowMs / 1000
   const fresh = Number(claims['exp']) > nowSeconds && Number(claims['iat']) <= nowSeconds + 60
   if (!fresh) throw new GrantRefused('invalid_grant', 'Invalid JWT: Token must be a short-lived token.')

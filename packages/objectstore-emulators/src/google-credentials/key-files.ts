@@ -15,8 +15,14 @@ export interface AccountKeys extends KnownAccounts {
   privateKeyPem: string
 }
 
-/** New accounts. */
-export function createAccounts(): AccountKeys {
+let accounts: AccountKeys | undefined
+
+/** The accounts of this process: making a key takes a good part of a second. */
+export function emulatedAccounts(): AccountKeys {
+  return (accounts ??= createAccounts())
+}
+
+function createAccounts(): AccountKeys {
   const { privateKey, publicKey } = generateKeyPairSync('rsa', {
     modulusLength: 2048,
     privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
@@ -33,13 +39,13 @@ export function createAccounts(): AccountKeys {
 }
 
 /** Writes a service-account key. @see https://cloud.google.com/iam/docs/keys-create-delete */
-export function writeServiceAccountKey(path: string, accounts: AccountKeys, tokenUrl: string): void {
+export function writeServiceAccountKey(path: string, account: AccountKeys, tokenUrl: string): void {
   const key = {
     type: 'service_account',
     project_id: 'emulated',
     private_key_id: 'emulated-key',
-    private_key: accounts.privateKeyPem,
-    client_email: accounts.email,
+    private_key: account.privateKeyPem,
+    client_email: account.email,
     client_id: '1',
     token_uri: tokenUrl,
   }
@@ -47,8 +53,8 @@ export function writeServiceAccountKey(path: string, accounts: AccountKeys, toke
 }
 
 /** Writes what `gcloud auth application-default login` leaves. */
-export function writeAuthorizedUser(path: string, accounts: AccountKeys): void {
-  const { clientId, clientSecret, refreshToken } = accounts
+export function writeAuthorizedUser(path: string, account: AccountKeys): void {
+  const { clientId, clientSecret, refreshToken } = account
   const user = {
     type: 'authorized_user',
     client_id: clientId,

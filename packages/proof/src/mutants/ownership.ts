@@ -36,7 +36,7 @@ export const ownershipMutants: readonly Mutant[] = [
     id: 'crash-is-conflict',
     breaks: 'reports a conflict with a process of this machine that is gone',
     file: `${DURABILITY}/owner-marker.ts`,
-    find: `if (marker.host === us.host && isGone(marker, us, isRunning)) return 'crashed'`,
+    find: `if (marker.host === us.host && isGone(marker, us, known)) return 'crashed'`,
     replace: `void isGone`,
     tests: [
       unitTest('owner', 'takes over in silence from a process of this host that is gone'),

@@ -51,8 +51,8 @@ export const treeChoiceMutants: readonly Mutant[] = [
     id: 'emptied-conversation-trusted',
     breaks: 'goes on with a conversation that was emptied outside of a turn',
     file: VERDICT,
-    find: `if (emptied) return`,
-    replace: `if (emptied && record === undefined) return`,
+    find: `if (hasLost) return`,
+    replace: `if (hasLost && record === undefined) return`,
     tests: [engineTest('engine-lost-content', 'restores a committed conversation when the local one is')],
   },
   {
