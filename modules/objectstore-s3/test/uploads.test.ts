@@ -39,6 +39,13 @@ describe('F34: uploads through a store that says SlowDown', () => {
     expect(test.emulator.faults.struck('status')).toBe(6)
   })
 
+  it('free the socket of a body that was refused while it was on its way', async () => {
+    const backend = await test.open({ concurrency: 1 })
+    test.emulator.faults.add({ fault: { kind: 'status', status: 503, code: 'SlowDown' }, on: isPut, times: 2 })
+    await backend.put('s/a', largeFile(40))
+    expect(test.emulator.stat(test.bucket, 's/a')?.sizeBytes).toBe(40 * 1024 * 1024)
+  })
+
   it('give up as throttled when it goes on, and leave no object', async () => {
     const store = new ObjectStore(await test.open({ max_attempts: 2 }), { name: 's3' })
     test.emulator.faults.add({ fault: { kind: 'status', status: 503, code: 'SlowDown' }, on: isPut })
