@@ -103,15 +103,13 @@ function rangeHeader({ offset = 0, length }: ByteRange = {}): string | undefined
   return `bytes=${offset}-${offset + Math.max(length, 1) - 1}`
 }
 
+/** An abort ends a body that has gone silent, too: the SDK destroys its request. */
 async function writeBody(
   body: Readable,
   path: string,
   signal: AbortSignal | undefined,
   onBytes: (bytes: number) => void,
 ): Promise<number> {
-  // A body that has gone silent hears of nothing but its own end.
-  const onAbort = (): void => void body.destroy()
-  signal?.addEventListener('abort', onAbort, { once: true })
   const fd = openSync(path, CREATE, LOCAL_MODE)
   let arrived = 0
   try {
@@ -128,7 +126,6 @@ async function writeBody(
     }
   } finally {
     closeSync(fd)
-    signal?.removeEventListener('abort', onAbort)
   }
   signal?.throwIfAborted()
   return arrived

@@ -99,6 +99,17 @@ describe('F41: a multipart upload', () => {
     expect(test.emulator.openUploads(test.bucket)).toEqual([])
   })
 
+  it('that is gone at its completion fails when what is there is not its object', async () => {
+    const store = new ObjectStore(await test.open(), { name: 's3' })
+    await test.emulator.plant(test.bucket, 's/large', 'old')
+    test.emulator.faults.add({
+      fault: { kind: 'status', status: 404, code: 'NoSuchUpload' },
+      on: ({ operation }) => operation === 'CompleteMultipartUpload',
+    })
+    await expect(store.put('s/large', largeFile())).rejects.toMatchObject({ code: 'UNAVAILABLE', retryable: true })
+    expect(String(await test.emulator.read(test.bucket, 's/large'))).toBe('old')
+  })
+
   it('whose completion fails inside an answer of 200 is repeated', async () => {
     const backend = await test.open()
     test.emulator.faults.add({
