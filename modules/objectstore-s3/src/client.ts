@@ -51,11 +51,22 @@ async function agentsOf({
   proxy,
 }: S3Options): Promise<{ httpAgent: HttpAgent; httpsAgent: HttpsAgent }> {
   const pool = { keepAlive: true, maxSockets: concurrency, maxFreeSockets: concurrency }
-  const trust = caFile === undefined ? {} : { ca: [...rootCertificates, readCertificates(caFile)] }
+  const trust = caFile === undefined ? {} : { ca: [...usualCertificates(), readCertificates(caFile)] }
   if (proxy === undefined) return { httpAgent: new HttpAgent(pool), httpsAgent: new HttpsAgent({ ...pool, ...trust }) }
   // Loaded by the few who need it.
   const { createProxyAgents } = await import('./proxy.ts')
   return createProxyAgents(proxy, pool, trust)
+}
+
+/** What Node trusts when it is told nothing; a list of our own takes the place of all of it. */
+function usualCertificates(): string[] {
+  const extra = process.env['NODE_EXTRA_CA_CERTS'] ?? ''
+  try {
+    return extra === '' ? [...rootCertificates] : [...rootCertificates, readFileSync(extra, 'utf8')]
+  } catch {
+    // Node itself has warned of it at start.
+    return [...rootCertificates]
+  }
 }
 
 function readCertificates(path: string): string {
