@@ -35,6 +35,7 @@ export async function createClients(options: S3Options, credentials: CredentialP
     credentials,
     requestHandler,
     retryMode: 'standard',
+    logger: SILENT,
     // Its body follows at once whatever the answer, with an agent of ours.
     expectContinueHeader: false,
     ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint.href }),
@@ -44,6 +45,10 @@ export async function createClients(options: S3Options, credentials: CredentialP
   const once = new S3Client({ ...config, maxAttempts: 1 })
   return { retrying, once, destroy: () => requestHandler.destroy() }
 }
+
+const drop = (): void => undefined
+/** Without one the SDK writes to the console, about requests that we repeat ourselves. */
+const SILENT = { trace: drop, debug: drop, info: drop, warn: drop, error: drop }
 
 async function agentsOf({
   concurrency,
