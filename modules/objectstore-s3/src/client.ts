@@ -35,6 +35,7 @@ export async function createClients(options: S3Options, credentials: CredentialP
     credentials,
     requestHandler,
     retryMode: 'standard',
+    logger: SILENT,
     // Its body follows at once whatever the answer, with an agent of ours.
     expectContinueHeader: false,
     ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint.href }),
@@ -45,17 +46,32 @@ export async function createClients(options: S3Options, credentials: CredentialP
   return { retrying, once, destroy: () => requestHandler.destroy() }
 }
 
+const drop = (): void => undefined
+/** Without one the SDK writes to the console, about requests that we repeat ourselves. */
+const SILENT = { trace: drop, debug: drop, info: drop, warn: drop, error: drop }
+
 async function agentsOf({
   concurrency,
   caFile,
   proxy,
 }: S3Options): Promise<{ httpAgent: HttpAgent; httpsAgent: HttpsAgent }> {
   const pool = { keepAlive: true, maxSockets: concurrency, maxFreeSockets: concurrency }
-  const trust = caFile === undefined ? {} : { ca: [...rootCertificates, readCertificates(caFile)] }
+  const trust = caFile === undefined ? {} : { ca: [...usualCertificates(), readCertificates(caFile)] }
   if (proxy === undefined) return { httpAgent: new HttpAgent(pool), httpsAgent: new HttpsAgent({ ...pool, ...trust }) }
   // Loaded by the few who need it.
   const { createProxyAgents } = await import('./proxy.ts')
   return createProxyAgents(proxy, pool, trust)
+}
+
+/** What Node trusts when it is told nothing; a list of our own takes the place of all of it. */
+function usualCertificates(): string[] {
+  const extra = process.env['NODE_EXTRA_CA_CERTS'] ?? ''
+  try {
+    return extra === '' ? [...rootCertificates] : [...rootCertificates, readFileSync(extra, 'utf8')]
+  } catch {
+    // Node itself has warned of it at start.
+    return [...rootCertificates]
+  }
 }
 
 function readCertificates(path: string): string {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import { joinKey, NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
 import { type Connection, untilAborted } from './connection.ts'
-import { mayHaveHappened, S3RequestError } from './errors.ts'
+import { mayHaveHappened, S3RequestError, unexpectedAnswer } from './errors.ts'
 import { createObject } from './upload.ts'
 
 /** Creates of one key at once. A store that looks first and writes then lets several of so many win. */
@@ -64,9 +64,11 @@ async function probe(connection: Connection): Promise<void> {
   const signal = AbortSignal.timeout(PROBE_MS)
   const create = async (): Promise<'created' | 'taken' | 'conflict'> => {
     try {
-      await connection.send({ operation: 'PutObject', key: target.Key, signal, once: true }, (client, each) =>
+      const context = { operation: 'PutObject', key: target.Key, signal, once: true }
+      const { ETag } = await connection.send(context, (client, each) =>
         client.send(new PutObjectCommand({ ...target, Body: Buffer.alloc(0), IfNoneMatch: '*' }), each),
       )
+      if (ETag === undefined) throw unexpectedAnswer('PutObject', target.Key, 'ETag')
       return 'created'
     } catch (error) {
       if (isTaken(error)) return 'taken'

@@ -4,7 +4,7 @@ import { promisify } from 'node:util'
 import { GetObjectCommand, type GetObjectCommandOutput, HeadObjectCommand } from '@aws-sdk/client-s3'
 import { type ByteRange, NexusError, ObjectNotFoundError, quoteKey } from '@nexus/objectstore'
 import type { Connection } from './connection.ts'
-import { S3RequestError, toRequestError } from './errors.ts'
+import { S3RequestError, toRequestError, unexpectedAnswer } from './errors.ts'
 import { fullKeyOf } from './full-key.ts'
 import { withRetries } from './retry.ts'
 
@@ -69,6 +69,7 @@ async function downloadOnce(connection: Connection, order: DownloadOrder): Promi
   }
   const body = answer.Body as Readable
   try {
+    if (answer.ETag === undefined) throw unexpectedAnswer('GetObject', fullKey, 'ETag')
     if (wanted !== undefined && answer.ContentRange === undefined) {
       const message = `the store ignores the range that is asked of ${quoteKey(fullKey)}: it can't be used with packs`
       throw new NexusError('UNSUPPORTED', message, { op: 'objectstore.get', key })
@@ -102,15 +103,13 @@ function rangeHeader({ offset = 0, length }: ByteRange = {}): string | undefined
   return `bytes=${offset}-${offset + Math.max(length, 1) - 1}`
 }
 
+/** An abort ends a body that has gone silent, too: the SDK destroys its request. */
 async function writeBody(
   body: Readable,
   path: string,
   signal: AbortSignal | undefined,
   onBytes: (bytes: number) => void,
 ): Promise<number> {
-  // A body that has gone silent hears of nothing but its own end.
-  const onAbort = (): void => void body.destroy()
-  signal?.addEventListener('abort', onAbort, { once: true })
   const fd = openSync(path, CREATE, LOCAL_MODE)
   let arrived = 0
   try {
@@ -127,7 +126,6 @@ async function writeBody(
     }
   } finally {
     closeSync(fd)
-    signal?.removeEventListener('abort', onAbort)
   }
   signal?.throwIfAborted()
   return arrived

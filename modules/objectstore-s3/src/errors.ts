@@ -33,6 +33,14 @@ export function toRequestError(error: unknown, operation: string, key: string): 
   return known ? new S3RequestError(operation, key, error) : error
 }
 
+/** An answer of success that can't be the store's: whatever stands between says yes to everything. */
+export function unexpectedAnswer(operation: string, key: string, missing: string): S3RequestError {
+  const cause = new Error(
+    `the answer has no ${missing}, so it is not that of an S3 store: is a proxy or portal in between?`,
+  )
+  return new S3RequestError(operation, key, Object.assign(cause, { name: 'UnexpectedAnswer' }))
+}
+
 /** Credentials that the store does not take, or that there are none of: worth being resolved again. */
 export function isCredentialFailure(error: unknown): boolean {
   return error instanceof S3RequestError && CREDENTIALS.has(error.serviceCode)

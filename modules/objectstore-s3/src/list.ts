@@ -9,6 +9,7 @@ import {
   trimKeyPrefix,
 } from '@nexus/objectstore'
 import type { Connection } from './connection.ts'
+import { unexpectedAnswer } from './errors.ts'
 
 /**
  * Every object of the bucket below a prefix, with store-relative keys, folder placeholders included, page by page to the end.
@@ -38,6 +39,8 @@ export async function listRaw(
     const page = await connection.send(context, (client, options) =>
       client.send(new ListObjectsV2Command(input), options),
     )
+    // An answer that only looks like an empty listing would read as a session that nobody has ever seen.
+    if (page.IsTruncated === undefined) throw unexpectedAnswer('ListObjectsV2', rawPrefix, 'IsTruncated')
     const decode = page.EncodingType === 'url' ? decodeKey : (raw: string): string => raw
     for (const { Key, Size, LastModified } of page.Contents ?? []) {
       if (Key === undefined) continue
@@ -46,11 +49,11 @@ export async function listRaw(
       objects.push({ key, size: Size ?? 0, ...(LastModified === undefined ? {} : { modTime: LastModified }) })
     }
     const next = page.NextContinuationToken
-    if (page.IsTruncated === true && (next === undefined || next === '' || next === token)) {
+    if (page.IsTruncated && (next === undefined || next === '' || next === token)) {
       const message = `the store cut the listing of ${quoteKey(rawPrefix)} after ${objects.length} objects without a way to go on`
       throw new NexusError('CORRUPT', message, { op: 'objectstore.list', key: keyPrefix })
     }
-    token = page.IsTruncated === true ? next : undefined
+    token = page.IsTruncated ? next : undefined
     signal?.throwIfAborted()
     onProgress?.({ objects: objects.length, bytes: 0 })
   } while (token !== undefined)

@@ -9,7 +9,7 @@ import {
 import { forEachBounded } from '@nexus/objectstore'
 import { BUFFERED_BYTES, type BodyRequest, type Piece, sendBuffer, sendStreamed } from './body.ts'
 import type { Connection } from './connection.ts'
-import { S3RequestError } from './errors.ts'
+import { S3RequestError, unexpectedAnswer } from './errors.ts'
 import { fullKeyOf } from './full-key.ts'
 import type { SourceFile } from './source-file.ts'
 import { storedAs } from './stored-as.ts'
@@ -50,8 +50,9 @@ export async function uploadInParts(
       each,
     ),
   )
+  if (UploadId === undefined) throw unexpectedAnswer('CreateMultipartUpload', target.Key, 'UploadId')
   const upload = { ...target, UploadId }
-  const record = UploadId === undefined ? undefined : records.add(target.Key, UploadId)
+  const record = records.add(target.Key, UploadId)
   let settled = true
   try {
     const parts = await sendParts(connection, upload, file, { signal, onBytes })
@@ -69,15 +70,16 @@ export async function uploadInParts(
 
 async function complete(
   connection: Connection,
-  upload: { Bucket: string; Key: string; UploadId: string | undefined },
+  upload: { Bucket: string; Key: string; UploadId: string },
   parts: CompletedParts,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const context = { key: upload.Key, signal }
   try {
-    await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
+    const { ETag } = await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
       client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }), each),
     )
+    if (ETag === undefined) throw unexpectedAnswer('CompleteMultipartUpload', upload.Key, 'ETag')
   } catch (error) {
     // What a repeat hears when the first one was done and its answer lost.
     const expected = etagOf(parts)
@@ -93,17 +95,17 @@ async function complete(
 
 /** The tag that an object of these parts has where tags are digests; undefined where those of the parts are none. */
 function etagOf(parts: CompletedParts): string | undefined {
-  const digests = parts.map(({ ETag }) => ETag?.replaceAll('"', '') ?? '')
+  const digests = parts.map(({ ETag }) => ETag.replaceAll('"', ''))
   if (digests.some((digest) => !/^[0-9a-f]{32}$/.test(digest))) return undefined
   const joined = Buffer.from(digests.join(''), 'hex')
   return `${createHash('md5').update(joined).digest('hex')}-${parts.length}`
 }
 
-type CompletedParts = { PartNumber: number; ETag: string | undefined; ChecksumCRC32?: string }[]
+type CompletedParts = { PartNumber: number; ETag: string; ChecksumCRC32?: string }[]
 
 async function sendParts(
   connection: Connection,
-  upload: { Bucket: string; Key: string; UploadId: string | undefined },
+  upload: { Bucket: string; Key: string; UploadId: string },
   file: SourceFile,
   { signal, onBytes }: { signal?: AbortSignal | undefined; onBytes: (bytes: number) => void },
 ): Promise<CompletedParts> {
@@ -126,6 +128,7 @@ async function sendParts(
     const answer = await (buffer === undefined
       ? sendStreamed(connection, piece, each)
       : sendFilled(connection, piece, buffer, each))
+    if (answer.ETag === undefined) throw unexpectedAnswer('UploadPart', upload.Key, 'ETag')
     parts[index] = {
       PartNumber: index + 1,
       ETag: answer.ETag,
@@ -169,7 +172,7 @@ async function sendFilled<T>(connection: Connection, piece: Piece, buffer: Buffe
 export async function abortUpload(
   connection: Connection,
   fullKey: string,
-  uploadId: string | undefined,
+  uploadId: string,
   signal: AbortSignal = AbortSignal.timeout(ABORT_MS),
 ): Promise<boolean> {
   const input = { Bucket: connection.options.bucket, Key: fullKey, UploadId: uploadId }

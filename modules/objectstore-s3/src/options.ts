@@ -1,4 +1,4 @@
-import { homedir, tmpdir, userInfo } from 'node:os'
+import { homedir, tmpdir } from 'node:os'
 import { isAbsolute, join, resolve } from 'node:path'
 import {
   booleanOption,
@@ -122,7 +122,8 @@ function defaultChecksums(endpoint: URL | undefined): ChecksumMode | undefined {
 }
 
 function defaultStateDirectory(): string {
-  return join(tmpdir(), `nexus-s3-uploads-${userInfo().uid}`)
+  // By number: in a container the user may have no name, and asking for it fails.
+  return join(tmpdir(), `nexus-s3-uploads-${process.getuid?.() ?? 'user'}`)
 }
 
 function absolute(path: string): string {

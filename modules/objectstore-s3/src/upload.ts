@@ -1,7 +1,8 @@
-import { PutObjectCommand, type PutObjectCommandInput } from '@aws-sdk/client-s3'
+import { PutObjectCommand, type PutObjectCommandInput, type PutObjectCommandOutput } from '@aws-sdk/client-s3'
 import { NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
 import { BUFFERED_BYTES, type BodyFields, type BodyRequest, sendBuffered, sendStreamed } from './body.ts'
 import type { Connection } from './connection.ts'
+import { unexpectedAnswer } from './errors.ts'
 import { fullKeyOf } from './full-key.ts'
 import { uploadInParts } from './multipart.ts'
 import { SourceFile } from './source-file.ts'
@@ -72,7 +73,7 @@ async function putSingle(
   const fullKey = fullKeyOf(options.prefix, key)
   const fixed = { Bucket: options.bucket, Key: fullKey, ...storedAs(options), ...condition }
   const piece = { file, offset: 0, length: file.sizeBytes }
-  const each: BodyRequest<unknown> = {
+  const each: BodyRequest<PutObjectCommandOutput> = {
     operation: 'PutObject',
     key: fullKey,
     signal,
@@ -81,7 +82,9 @@ async function putSingle(
     request: (client, body: BodyFields, sendOptions) =>
       client.send(new PutObjectCommand({ ...fixed, ...body }), sendOptions),
   }
-  await (piece.length <= BUFFERED_BYTES ? sendBuffered(connection, piece, each) : sendStreamed(connection, piece, each))
+  const send = piece.length <= BUFFERED_BYTES ? sendBuffered : sendStreamed
+  const { ETag } = await send(connection, piece, each)
+  if (ETag === undefined) throw unexpectedAnswer('PutObject', fullKey, 'ETag')
 }
 
 /** Reports bytes of the one object, and nothing when a second attempt goes over the same bytes again. */

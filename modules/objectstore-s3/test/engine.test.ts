@@ -2,10 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Engine, type Plugin, silentLogger } from '@nexus/engine'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import '../src/index.ts'
 import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
 import { writeCredentials } from './gateway.ts'
+import { openAwsCredentialEndpoints } from '@nexus/objectstore-emulators/aws-credentials'
 import { EMULATOR_CREDENTIALS } from '@nexus/objectstore-emulators/s3'
 
 /** Answers each input with a line of conversation, and ends the turn. */
@@ -107,6 +108,41 @@ describe('F38: credentials that end in the middle of a run', () => {
     await expect(boot('b', { recallSessionId: first.sessionId })).rejects.toThrow(/InvalidAccessKeyId/)
     test.credentialsFile = writeCredentials(EMULATOR_CREDENTIALS.accessKeyId, EMULATOR_CREDENTIALS.secretAccessKey)
     expect(await history(await boot('c', { recallSessionId: first.sessionId }))).toBe(lines(2))
+  })
+})
+
+describe('B6: workload identity that is lost in the middle of a run', () => {
+  afterEach(() => vi.unstubAllEnvs())
+
+  it('degrades it, and it recovers on the same backend when the endpoint gives keys again', async () => {
+    for (const name of Object.keys(process.env)) if (name.startsWith('AWS_')) vi.stubEnv(name, undefined)
+    vi.stubEnv('AWS_SHARED_CREDENTIALS_FILE', '/nonexistent/credentials')
+    vi.stubEnv('AWS_CONFIG_FILE', '/nonexistent/config')
+    const { credentials } = test.emulator
+    credentials.clear()
+    const endpoints = await openAwsCredentialEndpoints({
+      onIssue: (issued) => credentials.set(issued.accessKeyId, issued),
+    })
+    try {
+      vi.stubEnv('AWS_EC2_METADATA_SERVICE_ENDPOINT', endpoints.url)
+      test.credentialsFile = ''
+      const first = await boot('a')
+      await turns(first, 1, 2)
+      expect(first.status().durability).toMatchObject({ degraded: false })
+      // The role is taken away: the keys at hand are refused, and there are no others.
+      const drop = endpoints.faults.add({ fault: { kind: 'status', status: 404, code: 'Not Found' } })
+      credentials.clear()
+      await turns(first, 3, 4)
+      expect(first.status().durability).toMatchObject({ degraded: true })
+      drop()
+      await turns(first, 5, 5)
+      await expect.poll(() => first.status().durability?.degraded, { timeout: 20_000 }).toBe(false)
+      await first.stop()
+      expect(await history(await boot('b', { recallSessionId: first.sessionId }))).toBe(lines(5))
+    } finally {
+      for (const engine of engines.splice(0)) await engine.stop().catch(() => undefined)
+      await endpoints.close()
+    }
   })
 })
 

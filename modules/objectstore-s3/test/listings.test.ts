@@ -90,6 +90,9 @@ async function roundTrip(backend: S3Backend): Promise<void> {
 describe('F39: awkward names', () => {
   it('stay distinct and come back as they were, on the emulator', async () => {
     await roundTrip(await test.open())
+    const listings = test.emulator.requests.filter(({ operation }) => operation === 'ListObjectsV2')
+    // XML has no way to write some of these names.
+    expect(new Set(listings.map(({ query }) => query.get('encoding-type')))).toEqual(new Set(['url']))
   })
 })
 

@@ -99,6 +99,28 @@ describe('F41: a multipart upload', () => {
     expect(test.emulator.openUploads(test.bucket)).toEqual([])
   })
 
+  it('that is gone at its completion fails when what is there is not its object', async () => {
+    const store = new ObjectStore(await test.open(), { name: 's3' })
+    await test.emulator.plant(test.bucket, 's/large', 'old')
+    test.emulator.faults.add({
+      fault: { kind: 'status', status: 404, code: 'NoSuchUpload' },
+      on: ({ operation }) => operation === 'CompleteMultipartUpload',
+    })
+    await expect(store.put('s/large', largeFile())).rejects.toMatchObject({ code: 'UNAVAILABLE', retryable: true })
+    expect(String(await test.emulator.read(test.bucket, 's/large'))).toBe('old')
+  })
+
+  it('whose completion fails inside an answer of 200 is repeated', async () => {
+    const backend = await test.open()
+    test.emulator.faults.add({
+      fault: { kind: 'status', status: 200, code: 'InternalError' },
+      on: ({ operation }) => operation === 'CompleteMultipartUpload',
+      times: 1,
+    })
+    await backend.put('s/large', largeFile())
+    expect(test.emulator.stat(test.bucket, 's/large')?.sizeBytes).toBe(80 * MIB)
+  })
+
   it('that died with its process is aborted by the next one of this host, and nobody else loses theirs', async () => {
     const { accessKeyId, secretAccessKey } = EMULATOR_CREDENTIALS
     const theirs = await otherClient(test.emulator.url, accessKeyId, secretAccessKey).initiateNewMultipartUpload(

@@ -1,6 +1,6 @@
 import { readFileSync, truncateSync } from 'node:fs'
 import { isNexusError, ObjectStore } from '@nexus/objectstore'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
 
 let test: EmulatedBucket
@@ -37,6 +37,20 @@ describe('F34: uploads through a store that says SlowDown', () => {
       expect((await test.emulator.read(test.bucket, `s/${index}`))?.equals(readFileSync(path))).toBe(true)
     }
     expect(test.emulator.faults.struck('status')).toBe(6)
+  })
+
+  it('free the socket of a body that was refused while it was on its way, and say nothing on the console', async () => {
+    const backend = await test.open({ concurrency: 1 })
+    const rule = { kind: 'status', status: 500, code: 'InternalError' } as const
+    test.emulator.faults.add({ fault: rule, on: isPut, times: 2 })
+    const warn = vi.spyOn(console, 'warn')
+    const startedMs = performance.now()
+    await backend.put('s/a', largeFile(40))
+    // The store itself drops such a connection after five seconds each.
+    expect(performance.now() - startedMs).toBeLessThan(5_000)
+    expect(test.emulator.stat(test.bucket, 's/a')?.sizeBytes).toBe(40 * 1024 * 1024)
+    expect(warn).not.toHaveBeenCalled()
+    warn.mockRestore()
   })
 
   it('give up as throttled when it goes on, and leave no object', async () => {

@@ -1,6 +1,8 @@
-import { readFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { objectStoreConfig, ObjectStore } from '@nexus/objectstore'
 import { EMULATOR_CREDENTIALS, openS3Emulator, type S3Emulator } from '@nexus/objectstore-emulators/s3'
 import { afterEach, describe, expect, it } from 'vitest'
@@ -138,7 +140,7 @@ describe('a bucket in another region', () => {
       message: expect.stringContaining('the bucket is in eu-north-1: set core.object_store.region'),
     }
     await expect(store.put('a', thisFile)).rejects.toMatchObject(expected)
-    await expect(store.get('a', '/tmp/never')).rejects.toMatchObject(expected)
+    await expect(store.get('a', join(tmpdir(), 'never'))).rejects.toMatchObject(expected)
     const right = await open({ endpoint: emulator.url, region: 'eu-north-1' })
     await right.put('a', thisFile)
     expect(emulator.keys('bucket')).toEqual(['a'])
@@ -160,5 +162,37 @@ describe('a proxy', () => {
     const store = new ObjectStore(await open({ endpoint: 'http://store.test:9000', options }), { name: 's3' })
     await expect(store.delete('a')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(proxy.asked[0]).toMatch(/^http:\/\/store\.test:9000\/bucket\/a/)
+  })
+})
+
+describe('a portal that says yes to everything', () => {
+  it.each([
+    [200, 'UNAVAILABLE'],
+    [503, 'UNAVAILABLE'],
+    [404, 'PRECONDITION'],
+  ])('with a page of HTML and status %d is never a store', async (status, code) => {
+    const server = createServer((request, response) => {
+      request.resume()
+      response.writeHead(status, { 'content-type': 'text/html' }).end('<html><body>Please log in</body></html>')
+    })
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+    closers.push(() => {
+      server.closeAllConnections()
+      return new Promise((resolve) => void server.close(() => resolve()))
+    })
+    const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const store = new ObjectStore(await open({ endpoint, options: { max_attempts: 1 } }), { name: 's3' })
+    await expect(store.list('s')).rejects.toMatchObject({ code })
+    await expect(store.put('s/a', thisFile)).rejects.toMatchObject({ code })
+    await expect(store.putIfAbsent('s/a', thisFile)).rejects.toMatchObject({
+      code,
+    })
+    const got = store.get('s/a', join(tmpdir(), 'never'))
+    await expect(got).rejects.toMatchObject({ code })
+    const large = join(mkdtempSync(join(tmpdir(), 'nexus-s3-wire-')), 'large')
+    writeFileSync(large, '')
+    truncateSync(large, 70 * 1024 * 1024)
+    await expect(store.put('s/a', large)).rejects.toMatchObject({ code })
+    rmSync(dirname(large), { recursive: true })
   })
 })

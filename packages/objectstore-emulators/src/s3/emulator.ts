@@ -26,6 +26,7 @@ export interface SeenRequest {
   operation: string
   bucket: string
   key: string
+  query: URLSearchParams
   headers: IncomingHttpHeaders
 }
 
