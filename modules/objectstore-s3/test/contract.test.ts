@@ -8,6 +8,7 @@ import { silentLogger } from './silent-logger.ts'
 
 let emulated: EmulatedBucket
 let cases = 0
+let prefix = ''
 
 beforeAll(async () => {
   emulated = await openEmulatedBucket()
@@ -30,14 +31,20 @@ describeBackendContract(
 
 describeBackendContract(
   async () => {
-    const prefix = `deploy+1/caf\u00e9/${++cases}`
+    prefix = `deploy+1/caf\u00e9/${++cases}`
     emulated.emulator.createBucket(emulated.bucket)
     // Neighbours of the prefix that must never show.
     await emulated.emulator.plant(emulated.bucket, `${prefix}-x/a`, 'not ours')
     await emulated.emulator.plant(emulated.bucket, 'deploy+1/b', 'not ours')
     return emulated.open({ checksums: 'when_supported' }, { prefix })
   },
-  { describe, it, title: 's3 backend below a prefix, checksums as at Amazon', listProbeCount: 50 },
+  {
+    describe,
+    it,
+    title: 's3 backend below a prefix, checksums as at Amazon',
+    listProbeCount: 50,
+    plant: (_backend, key, content) => emulated.emulator.plant(emulated.bucket, `${prefix}/${key}`, content),
+  },
 )
 
 let bucket: string
