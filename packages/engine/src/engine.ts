@@ -10,6 +10,7 @@ import type { SnapshotResult } from './durability/snapshot.ts'
 import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
 import { noFailpoint } from './failpoint.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
+import { Deadline } from './lifecycle/deadline.ts'
 import { untilTerminated } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
 import { generateSessionId, validateSessionId } from './session/session-id.ts'
@@ -41,6 +42,8 @@ export class Engine {
   #booting: Promise<void> | undefined
   #stopping: Promise<void> | undefined
   #abandoning: Promise<void> | undefined
+  /** An end was asked for and did not wait any longer for the boot. */
+  #isGivenUp = false
 
   private constructor(loaded: LoadedConfig, given: EngineOptions, options: ResolvedOptions) {
     const { recallSessionId } = given
@@ -129,9 +132,10 @@ export class Engine {
   }
 
   async #boot(): Promise<void> {
-    const { bootSession, refirePartialTurn, startRetention } = await import('./run-session.ts')
+    const { bootSession, refirePartialTurn, shutdownSession, startRetention } = await import('./run-session.ts')
+    let session: RunningSession
     try {
-      this.#session = await bootSession({
+      session = await bootSession({
         sessionId: this.sessionId,
         resume: this.#resume,
         loaded: this.#loaded,
@@ -140,16 +144,27 @@ export class Engine {
         onLockLost: () => void this.abandon(),
       })
     } catch (error) {
+      if (this.#isGivenUp) throw this.#stoppedWhileBooting(error)
       this.#phase = 'failed'
       this.bus.close()
       throw error
     }
+    if (this.#isGivenUp) {
+      await shutdownSession({ session, bus: this.bus, options: this.#options, reason: 'stop', clean: false })
+      throw this.#stoppedWhileBooting()
+    }
+    this.#session = session
     this.#phase = 'running'
-    startRetention(this.#session, this.#options)
-    const { openTurn, loaded } = this.#session
+    startRetention(session, this.#options)
+    const { openTurn, loaded } = session
     if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.resumePartial) {
       void refirePartialTurn(openTurn, this.bus, this.#options.logger)
     }
+  }
+
+  #stoppedWhileBooting(cause?: unknown): NexusError {
+    const message = `session ${this.sessionId} was stopped while it booted`
+    return new NexusError('ABORTED', message, { op: 'engine.boot', key: this.sessionId, cause })
   }
 
   /**
@@ -245,12 +260,21 @@ export class Engine {
     await session.durability?.abandon()
   }
 
-  /** Waits for a boot under way; its failure is the caller's of `boot()`. */
+  /**
+   * Waits for a boot under way, at most `engine.shutdown.drain_timeout`: a plugin may never get done. Such a boot gives back
+   * what it took when it ends. Its failure is the caller's of `boot()`.
+   */
   async #settleBoot(): Promise<void> {
+    if (this.#booting === undefined || this.#phase === 'running') return
+    const { clock, logger } = this.#options
+    const deadline = new Deadline('engine.boot', this.#loaded.config.engine.shutdown.drainTimeoutMs, clock)
     try {
-      await this.#booting
+      await deadline.race(this.#booting)
     } catch (error) {
-      this.#options.logger.debug({ err: error }, 'the boot failed before the end was asked for')
+      this.#isGivenUp = this.#phase === 'booting'
+      logger.debug({ err: error }, 'the boot failed, or took too long, before the end was asked for')
+    } finally {
+      deadline.clear()
     }
   }
 

@@ -136,4 +136,24 @@ describe('the end of a run', () => {
     expect(engine.status().phase).toBe('stopped')
     expect(existsSync(join(lab.sessionDir('a', engine.sessionId), 'session.lock'))).toBe(false)
   })
+
+  it('gives up on a boot that does not end, which then gives back what it took', async () => {
+    let finish: () => void = () => undefined
+    const plugin = {
+      id: 'test.slow',
+      name: 'Slow',
+      version: '1.0.0',
+      init: () => new Promise<void>((resolve) => (finish = resolve)),
+    }
+    const engine = await lab.engine('a', {
+      plugins: [plugin],
+      config: { engine: { shutdown: { drain_timeout: '100ms' } } },
+    })
+    const booting = engine.boot()
+    await engine.stop()
+    expect(engine.status().phase).toBe('stopped')
+    finish()
+    await expect(booting).rejects.toMatchObject({ code: 'ABORTED' })
+    expect(existsSync(join(lab.sessionDir('a', engine.sessionId), 'session.lock'))).toBe(false)
+  })
 })
