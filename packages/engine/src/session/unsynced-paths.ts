@@ -4,6 +4,9 @@ import { syncData, syncDirectory } from './atomic-write.ts'
 import { isAbsent, openToRead } from './regular-file.ts'
 import type { TreeRoot } from './tree-path.ts'
 
+/** Syncs under way together, each with an open file. */
+const AT_ONCE = 16
+
 /** Paths of a tree whose last change may still be in memory only. */
 export class UnsyncedPaths {
   readonly #root: TreeRoot
@@ -56,17 +59,21 @@ export class UnsyncedPaths {
     // A copy: what is added meanwhile waits for the next time, or one who never stops writing would keep this from ending.
     const due = Array.from(paths)
     let failure: Error | undefined
-    for (const path of due) {
+    const settle = async (path: string): Promise<void> => {
       // Removed first: what changes while this one is being synced is due again.
       paths.delete(path)
       try {
         await sync(path)
       } catch (error) {
         // What is gone needs no sync; that it is gone is its directory's business.
-        if (isAbsent(error) || isReplaced(error)) continue
+        if (isAbsent(error) || isReplaced(error)) return
         paths.add(path)
         failure ??= error instanceof NexusError ? error : fromSystemError(error, 'session.sync', path)
       }
+    }
+    // Together: the file system then commits them in one go.
+    for (let at = 0; at < due.length; at += AT_ONCE) {
+      await Promise.all(due.slice(at, at + AT_ONCE).map(settle))
     }
     if (failure !== undefined) throw failure
   }
