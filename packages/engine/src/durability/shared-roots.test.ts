@@ -214,6 +214,13 @@ describe('an object that this machine neither hydrated nor stored', () => {
     await here.close()
   })
 
+  it('is not called unavailable when it is the local disk that refuses', async () => {
+    const file = join(newDir(), 'file')
+    writeFileSync(file, '')
+    const here = newMachine({ root: file })
+    await expect(here.shared.hydrate()).rejects.toMatchObject({ code: 'LOCAL_IO' })
+  })
+
   it('is looked for where the store turns out not to decide conditional creates', async () => {
     const refusal = new NexusError('UNSUPPORTED', 'the store ignores the precondition', { op: 'test' })
     const here = newMachine()

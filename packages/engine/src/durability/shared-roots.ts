@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { isNexusError, NexusError } from '@nexus/errors'
+import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { StorageManager, StorageScope } from '@nexus/storage'
 import type { Clock } from '../clock.ts'
@@ -162,12 +162,15 @@ export class SharedRoots {
 }
 
 function hydrationError(root: string, error: unknown): NexusError {
+  const op = 'durability.shared-hydrate'
   const detail = error instanceof Error ? error.message : String(error)
-  const code = isNexusError(error) ? error.code : 'UNAVAILABLE'
+  // A local disk that refuses is no outage of the store.
+  const local = systemCode(error) === undefined ? undefined : fromSystemError(error, op, root)
+  const { code, retryable } = isNexusError(error) ? error : (local ?? { code: 'UNAVAILABLE', retryable: true })
   return new NexusError(code, `the shared stores below ${root} could not be restored: ${detail}`, {
-    op: 'durability.shared-hydrate',
+    op,
     key: root,
-    retryable: isNexusError(error) ? error.retryable : true,
+    retryable,
     cause: error,
   })
 }
