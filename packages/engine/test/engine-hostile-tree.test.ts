@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openSession } from '../src/open-session.ts'
-import { EngineLab } from './engine-fixture.ts'
+import { EngineLab, type HostOptions } from './engine-fixture.ts'
 
 let lab: EngineLab
 
@@ -144,6 +144,24 @@ describe('what is asked of a session', () => {
       config: { plugins: { active: ['test.fussy'] } },
     })
     await right.boot()
+  })
+
+  it('says so when a plugin fails under the configuration that the session was begun with', async () => {
+    const plugin = {
+      id: 'test.picky',
+      name: 'Picky',
+      version: '1.0.0',
+      init: ({ config }: { config: unknown }) => {
+        if (JSON.stringify(config).includes('bad')) throw new Error('a bad url')
+      },
+    }
+    const block = (url: string): HostOptions => ({ plugins: [plugin], config: { plugins: { 'test.picky': { url } } } })
+    const first = await lab.booted('a', block('good'))
+    await first.stop()
+    const stored = join(lab.sessionDir('a', first.sessionId), 'metadata/config-snapshot.yaml')
+    writeFileSync(stored, readFileSync(stored, 'utf8').replace('good', 'bad'))
+    const second = await lab.engine('a', { recallSessionId: first.sessionId, ...block('good') })
+    await expect(second.boot()).rejects.toThrow(/bad url[^]*useConfigSnapshot: false/)
   })
 
   it('may not be misspelled', async () => {

@@ -1,5 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { isNexusError, NexusError } from '@nexus/errors'
 import { JournalWriter, readOpenTurn } from '@nexus/journal'
 import { openStorageManager, type StorageManager } from '@nexus/storage'
 import type { EventBus } from '../bus/event-bus.ts'
@@ -113,26 +114,32 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
     )
   }
 
-  const plugins = new PluginHost({
-    plugins: options.plugins,
-    loaded,
-    bus,
-    logger: options.logger,
-    clock: options.clock,
-    instanceId: options.instanceId,
-    engineInfo: {
-      version: ENGINE_VERSION,
-      sessionId,
-      agentId: config.core.agentId,
-      profile: options.profile ?? loaded.profile,
-    },
-    session: workspace,
-    journal,
-    storage: (scope, pluginId) => storage.open(scope, pluginId),
-    directories: pluginDirectories(config, workspace),
-  })
-  teardown.defer('plugins', () => plugins.shutdown({ timeoutMs: config.engine.shutdown.drainTimeoutMs }))
-  await announceBoot(request, loaded, workspace, plugins, durability)
+  let plugins: PluginHost
+  try {
+    plugins = new PluginHost({
+      plugins: options.plugins,
+      loaded,
+      bus,
+      logger: options.logger,
+      clock: options.clock,
+      instanceId: options.instanceId,
+      engineInfo: {
+        version: ENGINE_VERSION,
+        sessionId,
+        agentId: config.core.agentId,
+        profile: options.profile ?? loaded.profile,
+      },
+      session: workspace,
+      journal,
+      storage: (scope, pluginId) => storage.open(scope, pluginId),
+      directories: pluginDirectories(config, workspace),
+    })
+    const up = plugins
+    teardown.defer('plugins', () => up.shutdown({ timeoutMs: config.engine.shutdown.drainTimeoutMs }))
+    await announceBoot(request, loaded, workspace, plugins, durability)
+  } catch (error) {
+    throw loaded === request.loaded ? error : underOwnConfig(error, tree.dir)
+  }
   if (openTurn !== undefined) await answerInterruptedCalls(openTurn, bus)
   const ticks = new Ticks(bus, options.clock, config.core.tickIntervalMs)
   ticks.start()
@@ -228,6 +235,16 @@ async function sweepAbandonedStaging(sessionsRoot: string, { clock, logger }: Re
   } catch (error) {
     logger.warn({ err: error }, 'what an earlier process left beside the sessions could not be removed')
   }
+}
+
+/** A plugin that fails under what the session was begun with may be fine under what the program gave: says which it was. */
+function underOwnConfig(error: unknown, dir: string): unknown {
+  if (!isNexusError(error)) return error
+  const { code, op, key, retryable } = error
+  const path = join(dir, CONFIG_SNAPSHOT_PATH)
+  const message = `${error.message}\nThe session runs under its own configuration, ${path}; useConfigSnapshot: false runs it under the given one.`
+  const about = { ...(op === undefined ? {} : { op }), ...(key === undefined ? {} : { key }) }
+  return new NexusError(code, message, { ...about, retryable, cause: error })
 }
 
 interface EngineSubscriptions {
