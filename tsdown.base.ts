@@ -9,7 +9,7 @@ export const base: UserConfig = {
   format: 'esm',
   platform: 'node',
   target: 'node20.19',
-  outputOptions: { chunkFileNames: '[name].js' },
+  outputOptions: { chunkFileNames: '[name].chunk.js' },
   fixedExtension: false,
   dts: true,
   sourcemap: true,

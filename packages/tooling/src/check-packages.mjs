@@ -30,12 +30,21 @@ function checkMetadata(directory, manifest) {
       Object.keys(target).at(-1) === 'default',
       `exports["${subpath}"] must end in "default", so that require() finds it`,
     )
+    const short = shortNames(join(directory, target.types))
+    expect(short.length === 0, `exports["${subpath}"]: its types export ${short.join(', ')}, which no source is called`)
   }
   const readme = join(directory, 'README.md')
   expect(
     existsSync(readme) && readFileSync(readme, 'utf8').includes('```ts'),
     'README.md with a runnable ```ts example is missing',
   )
+}
+
+/** Names that only a bundler gives: the types of a chunk stand where those of an entry should. */
+function shortNames(typesPath) {
+  const lists = readFileSync(typesPath, 'utf8').matchAll(/export \{([^}]*)\}/g)
+  const names = [...lists].flatMap(([, list]) => list.split(',').map((item) => item.trim().split(' ').at(-1)))
+  return names.filter((name) => /^[a-z]{1,2}$/.test(name))
 }
 
 const scratch = mkdtempSync(join(tmpdir(), 'nexus-pack-'))
