@@ -42,6 +42,7 @@ export class Engine {
   #booting: Promise<void> | undefined
   #stopping: Promise<void> | undefined
   #abandoning: Promise<void> | undefined
+  #hasNotedOpenTurn = false
   /** An end was asked for and did not wait any longer for the boot. */
   #isGivenUp = false
 
@@ -187,7 +188,18 @@ export class Engine {
     const { vetoed, reason } = await this.bus.emitVetoable('before:io.input', payload)
     if (vetoed) return { accepted: false, ...(reason === undefined ? {} : { reason }) }
     await this.bus.emit('io.input', payload)
+    this.#noteOpenTurn()
     return { accepted: true }
+  }
+
+  /** An agent may go on in the background; one that never ends a turn, or misspells its end, is never stored before the stop. */
+  #noteOpenTurn(): void {
+    if (this.#hasNotedOpenTurn || this.#session?.durability?.withinTurn !== true) return
+    this.#hasNotedOpenTurn = true
+    this.#options.logger.info(
+      { session_id: this.sessionId },
+      'the handlers of an input are done and no turn has ended: it is stored at the next agent.turn.end, or at the stop',
+    )
   }
 
   /**

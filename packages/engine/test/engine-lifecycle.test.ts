@@ -1,6 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Plugin } from '../src/index.ts'
+import { keepingLogger } from './bus-fixture.ts'
 import { EngineLab, history, rows } from './engine-fixture.ts'
 
 let lab: EngineLab
@@ -92,6 +94,26 @@ describe('a session with a store', () => {
     const stored = lab.backend.objects.get(`sessions/${engine.sessionId}/metadata/config-snapshot.yaml`)
     expect(stored?.bytes.toString()).toBe(yaml)
   })
+})
+
+it('is told, once, of a turn that is never ended', async () => {
+  const forgetful: Plugin = {
+    id: 'test.forgetful',
+    name: 'Forgetful',
+    version: '1.0.0',
+    init: ({ bus }) => {
+      bus.subscribe('io.input', async (event) => {
+        const turn = { turn_id: event.id, session_id: event.causation.session_id }
+        await event.emit('agent.turn.start', turn)
+        await event.emit('agent.turn.ended', turn)
+      })
+    },
+  }
+  const logger = keepingLogger()
+  const engine = await lab.booted('a', { plugins: [forgetful], logger })
+  for (let input = 0; input < 2; input += 1) await engine.submitInput('x')
+  const told = logger.lines.filter(({ message }) => message.includes('no turn has ended'))
+  expect(told).toHaveLength(1)
 })
 
 describe('the end of a run', () => {

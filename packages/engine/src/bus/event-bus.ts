@@ -14,7 +14,7 @@ import {
   type VetoOutcome,
 } from './event.ts'
 import { createEventIds } from './event-id.ts'
-import type { PayloadOf } from './event-map.ts'
+import type { AnyEventType, PayloadOf } from './event-map.ts'
 import { createTimestamps } from './event-timestamps.ts'
 import { PendingEvents } from './pending-events.ts'
 import type { AfterDispatchHook, EventRecorder } from './recorder.ts'
@@ -43,7 +43,7 @@ export interface EventBusOptions {
 /** The subscribing half of a bus. */
 export interface EventSubscribing {
   /** Adds a handler of one type. The returned function removes it, also from a dispatch that is under way. */
-  subscribe<T extends string>(
+  subscribe<T extends AnyEventType>(
     type: T,
     handler: EventHandler<PayloadOf<T>>,
     options?: SubscribeOptions<PayloadOf<T>>,
@@ -106,15 +106,15 @@ export class EventBus implements EventEmitting, EventSubscribing {
     }
   }
 
-  emit<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
+  emit<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
     return this.#emit(this.#dispatcher.parent, type, payload, options)
   }
 
-  emitVetoable<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
+  emitVetoable<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
     return this.#emitVetoable(this.#dispatcher.parent, type, payload, options)
   }
 
-  subscribe<T extends string>(
+  subscribe<T extends AnyEventType>(
     type: T,
     handler: EventHandler<PayloadOf<T>>,
     options: SubscribeOptions<PayloadOf<T>> = {},

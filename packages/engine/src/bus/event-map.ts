@@ -170,6 +170,10 @@ export interface EventMap extends EngineEventMap {}
 /** A type name the map knows. */
 export type EventType = Extract<keyof EventMap, string>
 
+/** Any type of event: those of the engine, which editors then offer, and everybody's own. */
+// eslint-disable-next-line typescript/ban-types
+export type AnyEventType = EventType | (string & {})
+
 /**
  * The payload of an event type: that of the map; a `before:<type>` event carries the payload of `<type>`; a type that the
  * map doesn't know carries `unknown`.

@@ -1,5 +1,5 @@
 import { NexusError } from '@nexus/errors'
-import type { PayloadOf } from './event-map.ts'
+import type { AnyEventType, PayloadOf } from './event-map.ts'
 
 /** Where an event comes from: its place in the journal and the event whose handler emitted it. */
 export interface Causation {
@@ -36,9 +36,9 @@ export interface EventEmitting {
    * type and in an endless circle of synchronous handlers, and with the journal's error where the event's durability was promised and not reached (`agent.turn.end`, or
    * any event under `journal.fsync: every-event`). Not awaiting it is safe: such a rejection never counts as unhandled.
    */
-  emit<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void>
+  emit<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void>
   /** Dispatches a `before:*` event and tells whether a handler vetoed it. Rejects like `emit`. */
-  emitVetoable<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome>
+  emitVetoable<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome>
 }
 
 /** What a handler receives. */
@@ -107,11 +107,11 @@ export class BusEvent implements NexusEvent {
     this.#withinError = (parent !== undefined && parent.#withinError) || type === 'core.error'
   }
 
-  emit<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
+  emit<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
     return this.#host.emitUnder(this, type, payload, options)
   }
 
-  emitVetoable<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
+  emitVetoable<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
     return this.#host.emitVetoableUnder(this, type, payload, options)
   }
 

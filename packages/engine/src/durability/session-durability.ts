@@ -99,6 +99,11 @@ export class SessionDurability {
     this.#parts.owner.start()
   }
 
+  /** A turn has begun, or an input came, and no turn has ended since. */
+  get withinTurn(): boolean {
+    return !this.#parts.tracker.betweenTurns
+  }
+
   /** Raises, once, what boot found: to be called when the journal runs and plugins are up. Retries begin. */
   async raiseDeferred(): Promise<void> {
     if (this.#bus === undefined || this.#parts.ready || this.#parts.ending.begun) return

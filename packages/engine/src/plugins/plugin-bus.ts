@@ -1,6 +1,6 @@
 import type { EmitOptions, EventEmitting, EventHandler, NexusEvent, VetoOutcome } from '../bus/event.ts'
 import type { EventSubscribing } from '../bus/event-bus.ts'
-import type { PayloadOf } from '../bus/event-map.ts'
+import type { AnyEventType, PayloadOf } from '../bus/event-map.ts'
 import type { SubscribeOptions } from '../bus/subscription.ts'
 
 /**
@@ -17,15 +17,15 @@ export class PluginBus implements EventEmitting, EventSubscribing {
     this.#source = source
   }
 
-  emit<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
+  emit<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
     return this.#bus.emit(type, payload, options ?? { source: this.#source })
   }
 
-  emitVetoable<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
+  emitVetoable<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
     return this.#bus.emitVetoable(type, payload, options ?? { source: this.#source })
   }
 
-  subscribe<T extends string>(
+  subscribe<T extends AnyEventType>(
     type: T,
     handler: EventHandler<PayloadOf<T>>,
     options: SubscribeOptions<PayloadOf<T>> = {},
@@ -91,11 +91,11 @@ class SourcedEvent<P> implements NexusEvent<P> {
     return this.#event.causation
   }
 
-  emit<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
+  emit<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
     return this.#event.emit(type, payload, options ?? { source: this.#source })
   }
 
-  emitVetoable<T extends string>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
+  emitVetoable<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
     return this.#event.emitVetoable(type, payload, options ?? { source: this.#source })
   }
 
