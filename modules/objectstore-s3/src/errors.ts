@@ -75,6 +75,7 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   BandwidthLimitExceeded: 'throttled',
   NoSuchKey: 'not-found',
   NoSuchBucket: 'permanent',
+  InvalidBucketName: 'permanent',
   NoSuchUpload: 'temporary',
   NotImplemented: 'permanent',
   PermanentRedirect: 'permanent',

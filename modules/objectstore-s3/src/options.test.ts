@@ -33,6 +33,8 @@ describe('a wrong configuration', () => {
     ['bucket', {}, { bucket: '' }],
     ['bucket', {}, { bucket: 'with space' }],
     ['bucket', {}, { bucket: '../up' }],
+    ['bucket', {}, { bucket: 'my-bucket/sub' }],
+    ['bucket', {}, { bucket: 's3://my-bucket' }],
     ['region', {}, { region: '' }],
     ['endpoint', {}, { endpoint: 's3.example.org' }],
     ['endpoint', {}, { endpoint: 'ftp://s3.example.org' }],

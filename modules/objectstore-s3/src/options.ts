@@ -77,7 +77,9 @@ const READERS = {
 export function parseS3Options(config: ObjectStoreConfig): S3Options {
   const { bucket, prefix } = config
   if (bucket === '') throw configError('bucket', 'is required: backend "s3" never creates one')
-  if (!/^[A-Za-z0-9][A-Za-z0-9._:/-]*$/.test(bucket)) throw configError('bucket', 'is not a bucket name')
+  // Access points are named by their ARN.
+  if (!/^(?:[A-Za-z0-9][A-Za-z0-9._-]*|arn:[\w:/.-]+)$/.test(bucket))
+    throw configError('bucket', 'is not a bucket name')
   const fault = prefix === '' ? undefined : keyFault(prefix)
   if (fault !== undefined) throw configError('prefix', fault)
   const endpoint = parseEndpoint(config.endpoint)

@@ -90,6 +90,8 @@ export async function openHexBackend({ bucket, prefix }: ObjectStoreConfig): Pro
     async put(key, localPath, { signal, onProgress } = {}) {
       validateKey(key)
       signal?.throwIfAborted()
+      // A bucket that is gone must fail, not be made again beneath its mount point.
+      await stat(bucket)
       await mkdir(dirname(fileOf(key)), { recursive: true })
       const bytes = await replaceFile(fileOf(key), key, (tempPath) => copySnapshot(localPath, tempPath, signal))
       onProgress?.({ objects: 1, bytes })
