@@ -177,7 +177,15 @@ function lockOptions({ options, onLockLost }: BootRequest): SessionLockOptions {
 }
 
 async function configInForce({ loaded, options }: BootRequest, tree: PlacedTree): Promise<LoadedConfig> {
-  return tree.resumed && options.useConfigSnapshot ? await configOfTree(tree.dir, loaded) : loaded
+  if (!tree.resumed || !options.useConfigSnapshot) return loaded
+  const own = await configOfTree(tree.dir, loaded)
+  if (own.text !== loaded.text) {
+    options.logger.info(
+      { path: join(tree.dir, CONFIG_SNAPSHOT_PATH) },
+      "the session goes on under its own configuration, which isn't the given one: useConfigSnapshot: false changes that",
+    )
+  }
+  return own
 }
 
 function openStorage(
