@@ -39,9 +39,7 @@ function parse(args: readonly string[]): DemoArguments {
     },
   })
   if (values.import === undefined) {
-    throw new UsageError(
-      'nexus demo needs --import MODULE: a backend to store the session in, e.g. @nexus/objectstore-fs',
-    )
+    throw new UsageError('--import MODULE is required: a backend to store the session in, e.g. @nexus/objectstore-fs')
   }
   const seed = values.seed === undefined ? Date.now() % 1_000_000 : Number(values.seed)
   if (!Number.isSafeInteger(seed) || seed < 0)

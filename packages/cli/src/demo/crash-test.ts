@@ -31,13 +31,24 @@ function describe({ seed, kill, killed, acknowledged, resumed, mixed, problems }
   ]
 }
 
-const { values } = parseArgs({
-  options: {
-    runs: { type: 'string', default: '100' },
-    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    import: { type: 'string', default: '@nexus/objectstore-fs' },
-  },
-})
+const USAGE = 'usage: npm run crash-test -- [--runs N] [--seed N] [--import MODULE]'
+
+function readOptions(): { runs: string; seed: string; import: string } {
+  try {
+    return parseArgs({
+      options: {
+        runs: { type: 'string', default: '100' },
+        seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+        import: { type: 'string', default: '@nexus/objectstore-fs' },
+      },
+    }).values
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n${USAGE}\n`)
+    return process.exit(EXIT.usage)
+  }
+}
+
+const values = readOptions()
 
 function wholeNumber(name: 'runs' | 'seed'): number {
   const value = Number(values[name])

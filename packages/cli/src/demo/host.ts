@@ -115,5 +115,10 @@ async function resume(order: HostOrder): Promise<void> {
 }
 
 const order = JSON.parse(process.argv[2] ?? '{}') as HostOrder
-await (order.role === 'work' ? work(order) : resume(order))
+try {
+  await (order.role === 'work' ? work(order) : resume(order))
+} catch (error) {
+  process.stderr.write(`${(error as Error).message}\n`)
+  process.exitCode = 1
+}
 process.disconnect?.()
