@@ -7,7 +7,7 @@ import type { Manifest } from './manifest.ts'
 import { blobDigest } from './snapshot-plan.ts'
 
 const OP = 'hydrate'
-const REASON = 'an interrupted snapshot overwrote committed objects in place'
+const REASON = 'objects hold other bytes than were committed, as an interrupted snapshot leaves them'
 
 export interface JudgeOptions extends Pick<HydrateOptions, 'onMixed'> {
   store: ObjectStore
