@@ -92,6 +92,8 @@ class Download {
   async advance(): Promise<number | undefined> {
     const { key, range, signal } = this.#job
     if (range.length === 0) return this.#checkExists()
+    // A range that broke off behind its last byte.
+    if (range.length !== undefined && this.#received >= range.length) return this.#received
     const request: ApiRequest = {
       op: 'objects.get',
       method: 'GET',
@@ -125,14 +127,22 @@ class Download {
     const storedBytes = storedText === undefined ? undefined : Number(storedText)
     if (status === 416) {
       await answer.text()
-      // Nothing lies there: beyond the end, or behind the last byte of what broke off just there.
-      return this.#received
+      // Nothing lies there.
+      if (this.#received === 0) return 0
+      // It broke off behind its last byte, and nothing has looked at its checksum.
+      await this.#restart()
+      throw new GcsError('objects.get', 'objects.get broke off', { kind: 'network', code: undefined, sent: true })
     }
     if (status === 200 && offset + this.#received > 0) {
       const message = 'objects.get was answered with the whole object instead of a range'
       throw new GcsError('objects.get', message, { kind: 'answer', status, reason: 'rangeIgnored' })
     }
     this.#generation = headers['x-goog-generation']
+    if (this.#generation === undefined) {
+      // A page of a proxy, say: the store names the generation of everything that it sends.
+      const message = 'objects.get got an answer that is no object'
+      throw new GcsError('objects.get', message, { kind: 'network', code: undefined, sent: true })
+    }
     for await (const chunk of answer.chunks()) await this.#append(chunk)
     const expected =
       storedBytes === undefined ? undefined : Math.max(0, Math.min(length ?? Infinity, storedBytes - offset))

@@ -5,9 +5,12 @@ import { withRetries } from './retry.ts'
 
 /** The vendor's largest page. */
 const PAGE_OBJECTS = 1000
-const FIELDS = 'nextPageToken,items(name,size,updated)'
+const FIELDS = 'kind,nextPageToken,items(name,size,updated)'
+/** What every page says of itself. */
+const KIND = 'storage#objects'
 
 interface Page {
+  kind?: string
   nextPageToken?: string
   items?: { name: string; size: string; updated?: string }[]
 }
@@ -27,6 +30,7 @@ export async function listObjects(
   const prefix = listingPrefix(joinKey(storePrefix, keyPrefix).replace(/\/$/, ''))
   const objects: ObjectInfo[] = []
   let pageToken: string | undefined
+  const seen = new Set<string>()
   do {
     signal.throwIfAborted()
     const page = await withRetries(bucket.retry, signal, () => fetchPage(bucket, prefix, pageToken, signal))
@@ -38,6 +42,11 @@ export async function listObjects(
     }
     onPage(objects.length)
     pageToken = page.nextPageToken
+    if (pageToken !== undefined && seen.has(pageToken)) {
+      const failure = { kind: 'network', code: undefined, sent: true } as const
+      throw new GcsError('objects.list', 'objects.list was sent back to a page that it has had', failure)
+    }
+    seen.add(pageToken ?? '')
   } while (pageToken !== undefined && pageToken !== '')
   return objects
 }
@@ -59,10 +68,10 @@ async function fetchPage(
   const text = await bucket.client.send({ op, method: 'GET', url, signal }, (answer) => answer.text())
   try {
     const page = JSON.parse(text) as Page
-    if (typeof page === 'object' && page !== null) return page
+    if (page?.kind === KIND) return page
   } catch {
     // Said below.
   }
-  // Half a page read as an empty one would hide every object.
-  throw new GcsError(op, `${op} got half an answer`, { kind: 'network', code: undefined, sent: true })
+  // Half a page, or whatever a proxy has to say, read as an empty one would hide every object.
+  throw new GcsError(op, `${op} got an answer that is no listing`, { kind: 'network', code: undefined, sent: true })
 }

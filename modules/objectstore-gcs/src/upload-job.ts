@@ -29,15 +29,17 @@ export const CONTENT_TYPE = 'application/octet-stream'
 /** Reads the description of the new object: a gateway that made something else of it must not pass for a success. */
 export async function checkStored(answer: ApiAnswer, { source, crc32c }: Upload, op: string): Promise<void> {
   const text = await answer.text()
-  let stored: { size?: unknown; crc32c?: unknown }
+  let stored: { kind?: unknown; size?: unknown; crc32c?: unknown } | null
   try {
     stored = JSON.parse(text) as typeof stored
   } catch {
     throw new GcsError(op, `${op} got half an answer`, { kind: 'network', code: undefined, sent: true })
   }
-  const sized = stored.size === undefined || Number(stored.size) === source.sizeBytes
-  if (sized && (stored.crc32c === undefined || stored.crc32c === crc32c)) return
-  const problem = `${op} stored ${String(stored.size)} bytes with CRC32C ${String(stored.crc32c)}`
-  const message = `${problem} of a file of ${source.sizeBytes} bytes with ${crc32c}`
+  const isObject = stored?.kind === 'storage#object'
+  if (isObject && Number(stored?.size) === source.sizeBytes && stored?.crc32c === crc32c) return
+  const problem = isObject
+    ? `${op} stored ${String(stored?.size)} bytes with CRC32C ${String(stored?.crc32c)}`
+    : `${op} got an answer that describes no object`
+  const message = `${problem}; the file has ${source.sizeBytes} bytes with ${crc32c}`
   throw new GcsError(op, message, { kind: 'network', code: undefined, sent: true })
 }

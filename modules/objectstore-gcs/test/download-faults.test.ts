@@ -58,7 +58,8 @@ describe('a download that fails', () => {
     let requests = 0
     const liar = await openLoopbackServer(async (_request, response) => {
       requests++
-      response.writeHead(200, { 'x-goog-hash': 'crc32c=AAAAAA==', 'x-goog-stored-content-length': '5' })
+      const about = { 'x-goog-generation': '1', 'x-goog-stored-content-length': '5' }
+      response.writeHead(200, { 'x-goog-hash': 'crc32c=AAAAAA==', ...about })
       response.end('hello')
     })
     try {
