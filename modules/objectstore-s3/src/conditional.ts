@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { setMaxListeners } from 'node:events'
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import { joinKey, NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
 import { type Connection, untilAborted } from './connection.ts'
@@ -62,6 +63,7 @@ async function probe(connection: Connection): Promise<void> {
   const { bucket, prefix } = connection.options
   const target = { Bucket: bucket, Key: `${joinKey(prefix, `.nexus-probe-${randomUUID()}`)}/` }
   const signal = AbortSignal.timeout(PROBE_MS)
+  setMaxListeners(0, signal)
   const create = async (): Promise<'created' | 'taken' | 'conflict'> => {
     try {
       const context = { operation: 'PutObject', key: target.Key, signal, once: true }
@@ -74,6 +76,10 @@ async function probe(connection: Connection): Promise<void> {
       if (isTaken(error)) return 'taken'
       if (error instanceof S3RequestError && error.status === 409) return 'conflict'
       if (error instanceof S3RequestError && error.status === 501) throw unsupported('refuses the condition', error)
+      if (signal.aborted) {
+        const message = `the store did not say within ${PROBE_MS} ms whether it decides conditional creates`
+        throw new NexusError('UNAVAILABLE', message, { op: 'objectstore.putIfAbsent', cause: error })
+      }
       throw error
     }
   }

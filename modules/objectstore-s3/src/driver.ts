@@ -16,7 +16,7 @@ import {
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { ConditionalWrites } from './conditional.ts'
-import { Connection } from './connection.ts'
+import { Connection, untilAborted } from './connection.ts'
 import { downloadObject } from './download.ts'
 import { checkCredentials } from './check-credentials.ts'
 import { classifyS3Error } from './errors.ts'
@@ -154,7 +154,7 @@ export class S3Backend implements Backend {
     this.#open('flush')
     signal?.throwIfAborted()
     // An answered write is durable. What was begun without waiting is waited for; its failure is its caller's.
-    await Promise.allSettled(this.#writes)
+    await untilAborted(Promise.allSettled(this.#writes), signal)
     signal?.throwIfAborted()
   }
 

@@ -18,7 +18,7 @@ describe('the class of an error', () => {
     [400, 'ExpiredToken', 'permission'],
     [400, 'InvalidToken', 'permission'],
     [403, 'SignatureDoesNotMatch', 'permission'],
-    [403, 'RequestTimeTooSkewed', 'permission'],
+    [403, 'RequestTimeTooSkewed', 'temporary'],
     [404, 'NoSuchKey', 'not-found'],
     [404, 'NoSuchBucket', 'permanent'],
     [404, 'NotFound', 'permanent'],

@@ -20,10 +20,31 @@ export class S3RequestError extends Error {
     this.serviceCode = serviceCode
     this.status = status
     this.requestId = requestId
-    // It leads to the request, whose headers carry the signature and maybe a token.
-    const { $response } = cause as SdkFields
-    if ($response !== undefined) Reflect.set($response, 'body', undefined)
+    withoutSecrets(cause)
   }
+}
+
+const HARMLESS = new Set([
+  'name',
+  'message',
+  'stack',
+  'cause',
+  'code',
+  'errno',
+  'syscall',
+  'Code',
+  '$fault',
+  '$metadata',
+])
+
+/**
+ * Leaves of an SDK's error what names the failure. It carries every field of the store's answer, which may repeat the access
+ * key, the session token and what was signed, and leads to the request, whose headers hold the signature.
+ */
+function withoutSecrets(cause: Error): void {
+  const { $response } = cause as SdkFields
+  if ($response !== undefined) Reflect.set($response, 'body', undefined)
+  for (const field of Object.keys(cause)) if (!HARMLESS.has(field)) Reflect.deleteProperty(cause, field)
 }
 
 /** The error as one of a request; anything that is neither the store's nor the connection's is left as it is. */
@@ -82,6 +103,8 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   TemporaryRedirect: 'temporary',
   AuthorizationHeaderMalformed: 'permanent',
   RequestTimeout: 'temporary',
+  // The SDK has taken the store's clock from the answer: the next attempt is signed by it.
+  RequestTimeTooSkewed: 'temporary',
   OperationAborted: 'temporary',
   ConditionalRequestConflict: 'temporary',
   // Bytes were damaged on the way, or the local file changed between two readings.

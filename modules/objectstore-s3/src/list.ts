@@ -28,6 +28,7 @@ export async function listRaw(
   const context = { operation: 'ListObjectsV2', key: rawPrefix, signal }
   const objects: ObjectInfo[] = []
   let token: string | undefined
+  const seen = new Set<string>()
   do {
     const input = {
       Bucket: bucket,
@@ -49,11 +50,12 @@ export async function listRaw(
       objects.push({ key, size: Size ?? 0, ...(LastModified === undefined ? {} : { modTime: LastModified }) })
     }
     const next = page.NextContinuationToken
-    if (page.IsTruncated && (next === undefined || next === '' || next === token)) {
+    if (page.IsTruncated && (next === undefined || next === '' || seen.has(next))) {
       const message = `the store cut the listing of ${quoteKey(rawPrefix)} after ${objects.length} objects without a way to go on`
       throw new NexusError('CORRUPT', message, { op: 'objectstore.list', key: keyPrefix })
     }
     token = page.IsTruncated ? next : undefined
+    if (token !== undefined) seen.add(token)
     signal?.throwIfAborted()
     onProgress?.({ objects: objects.length, bytes: 0 })
   } while (token !== undefined)

@@ -34,6 +34,7 @@ describe('a wrong configuration', () => {
     ['bucket', {}, { bucket: 'with space' }],
     ['bucket', {}, { bucket: '../up' }],
     ['bucket', {}, { bucket: 'my-bucket/sub' }],
+    ['endpoint', {}, { endpoint: 'http://:password@store.example.org' }],
     ['bucket', {}, { bucket: 's3://my-bucket' }],
     ['region', {}, { region: '' }],
     ['endpoint', {}, { endpoint: 's3.example.org' }],

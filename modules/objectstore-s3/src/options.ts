@@ -83,7 +83,7 @@ export function parseS3Options(config: ObjectStoreConfig): S3Options {
   const fault = prefix === '' ? undefined : keyFault(prefix)
   if (fault !== undefined) throw configError('prefix', fault)
   const endpoint = parseEndpoint(config.endpoint)
-  if (endpoint !== undefined && (endpoint.username !== '' || endpoint.search !== '')) {
+  if (endpoint !== undefined && `${endpoint.username}${endpoint.password}${endpoint.search}` !== '') {
     throw configError('endpoint', 'must not hold credentials or a query: credentials go into credentials_file')
   }
   if (endpoint === undefined && config.region === '') {
