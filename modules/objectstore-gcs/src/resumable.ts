@@ -105,10 +105,19 @@ class Session {
     await this.#put('uploads.status', { 'Content-Range': `bytes */${source.sizeBytes}` }, { signal })
   }
 
+  async #askForEnd(): Promise<void> {
+    await this.#ask()
+    if (this.#done) return
+    const message = 'uploads.status says that all is kept, and not that it is stored'
+    throw new GcsError('uploads.status', message, { kind: 'network', code: undefined, sent: true })
+  }
+
   async #sendChunk(): Promise<void> {
     const { signal, source, tally } = this.#upload
     const first = this.settledBytes
     const length = Math.min(this.#bucket.options.chunkBytes, source.sizeBytes - first)
+    // Everything is there and only the answer is missing: it is asked for.
+    if (length === 0 && source.sizeBytes > 0) return this.#askForEnd()
     const open = (onBytes: (bytes: number) => void): Readable => {
       tally.from(first)
       return source.stream(first, length, onBytes)

@@ -1,5 +1,7 @@
 import { closeSync, openSync, truncateSync, writeSync } from 'node:fs'
+import { openLoopbackServer } from '@nexus/objectstore-emulators/http'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { Crc32c } from '../src/crc32c.ts'
 import { openTestBucket, type TestBucket } from './test-bucket.ts'
 
 const KIB = 1024
@@ -62,6 +64,31 @@ describe('an upload that meets faults', () => {
     await backend.put('k', bucket.file(pattern(2 * CHUNK)))
     await expectStored(pattern(2 * CHUNK))
     expect([count('uploads.start'), count('uploads.chunk')]).toEqual([1, 2])
+  })
+
+  it('asks for the end when everything is kept and nothing says that it is stored', async () => {
+    const content = pattern(CHUNK)
+    const sum = new Crc32c()
+    sum.update(Buffer.from(content))
+    const ranges: (string | undefined)[] = []
+    const slow = await openLoopbackServer(async (request, response) => {
+      for await (const _ of request);
+      const range = request.headers['content-range']
+      if (request.method === 'PUT') ranges.push(range)
+      if (request.method === 'POST') response.writeHead(200, { location: '/session' }).end()
+      else if (ranges.length < 2) response.writeHead(308, { range: `bytes=0-${CHUNK - 1}` }).end()
+      else {
+        const stored = { kind: 'storage#object', size: String(CHUNK), crc32c: sum.base64() }
+        response.writeHead(200).end(JSON.stringify(stored))
+      }
+    })
+    try {
+      const backend = await bucket.open({ ...chunked, endpoint: slow.url })
+      await backend.put('k', bucket.file(content))
+      expect(ranges.at(-1)).toBe(`bytes */${CHUNK}`)
+    } finally {
+      await slow.close()
+    }
   })
 
   it('begins anew when the store has forgotten its session', async () => {

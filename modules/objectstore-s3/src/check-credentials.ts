@@ -37,7 +37,11 @@ export async function checkCredentials(
       const problem = `names no file, and the SDK's default chain finds no credentials: ${detail}`
       throw configError('credentials_file', problem, error)
     }
-    logger.warn({ detail }, 'credentials can not be resolved now; going on, each request will look again')
+    // Not its text: that of a helper program may hold anything.
+    logger.warn(
+      { reason: error instanceof Error ? error.name : typeof error },
+      'credentials can not be resolved now; going on, each request will look again',
+    )
   } finally {
     clearTimeout(timer)
     if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort)

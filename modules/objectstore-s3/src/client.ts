@@ -8,6 +8,9 @@ import { NodeHttpHandler } from '@smithy/node-http-handler'
 import type { CredentialProvider } from './credentials.ts'
 import type { S3Options } from './options.ts'
 
+/** Sockets there are at the least, however few requests may be under way: the probe of conditional creates needs its own. */
+export const LEAST_SOCKETS = 8
+
 /** The clients of one backend, over one pool of sockets. */
 export interface Clients {
   /** Retries by itself, so it is given bodies that can be sent again only. */
@@ -55,7 +58,9 @@ async function agentsOf({
   caFile,
   proxy,
 }: S3Options): Promise<{ httpAgent: HttpAgent; httpsAgent: HttpsAgent }> {
-  const pool = { keepAlive: true, maxSockets: concurrency, maxFreeSockets: concurrency }
+  // Requests are counted before they get here.
+  const maxSockets = Math.max(concurrency, LEAST_SOCKETS)
+  const pool = { keepAlive: true, maxSockets, maxFreeSockets: concurrency }
   const trust = caFile === undefined ? {} : { ca: [...usualCertificates(), readCertificates(caFile)] }
   if (proxy === undefined) return { httpAgent: new HttpAgent(pool), httpsAgent: new HttpsAgent({ ...pool, ...trust }) }
   // Loaded by the few who need it.

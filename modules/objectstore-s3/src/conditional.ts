@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
 import { joinKey, NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
+import { LEAST_SOCKETS } from './client.ts'
 import { type Connection, untilAborted } from './connection.ts'
 import { mayHaveHappened, S3RequestError, unexpectedAnswer } from './errors.ts'
 import { createObject } from './upload.ts'
 
 /** Creates of one key at once. A store that looks first and writes then lets several of so many win. */
-const PROBE_CREATES = 8
+const PROBE_CREATES = LEAST_SOCKETS
 
 /** Conditional creates, once the store was seen to decide them. */
 export class ConditionalWrites {
@@ -62,12 +63,14 @@ const PROBE_MS = 20_000
 async function probe(connection: Connection): Promise<void> {
   const { bucket, prefix } = connection.options
   const target = { Bucket: bucket, Key: `${joinKey(prefix, `.nexus-probe-${randomUUID()}`)}/` }
+  // Room for all of them: creates that wait for each other prove nothing.
+  const leave = await connection.slots.enter(PROBE_CREATES, undefined)
   const signal = AbortSignal.timeout(PROBE_MS)
   setMaxListeners(0, signal)
   const create = async (): Promise<'created' | 'taken' | 'conflict'> => {
     try {
       const context = { operation: 'PutObject', key: target.Key, signal, once: true }
-      const { ETag } = await connection.send(context, (client, each) =>
+      const { ETag } = await connection.sendInside(context, (client, each) =>
         client.send(new PutObjectCommand({ ...target, Body: Buffer.alloc(0), IfNoneMatch: '*' }), each),
       )
       if (ETag === undefined) throw unexpectedAnswer('PutObject', target.Key, 'ETag')
@@ -100,10 +103,11 @@ async function probe(connection: Connection): Promise<void> {
   } finally {
     // What can't be removed is invisible.
     await connection
-      .send({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
+      .sendInside({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
         client.send(new DeleteObjectCommand(target), each),
       )
       .catch(() => undefined)
+    leave()
   }
 }
 

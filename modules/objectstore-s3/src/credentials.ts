@@ -140,6 +140,8 @@ function hasProfile(text: string, profile: string): boolean {
  */
 export function areDefinitelyAbsent(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'CredentialsProviderError') return false
+  // What the SDK says when it has asked every source; a source that failed speaks for itself.
+  if (!/from any providers/i.test(error.message)) return false
   return !SOURCES.some((name) => (process.env[name] ?? '') !== '')
 }
 

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { classifyS3Error, mayHaveHappened, S3RequestError, toRequestError } from './errors.ts'
 
@@ -46,6 +47,23 @@ describe('the class of an error', () => {
     expect(classifyS3Error(new TypeError('a bug'))).toBeUndefined()
     expect(toRequestError(new TypeError('a bug'), 'PutObject', 'k')).toBeInstanceOf(TypeError)
   })
+})
+
+it('keeps nothing that a store repeats of the request, nor the request', () => {
+  const told = {
+    AWSAccessKeyId: 'AKIA-1',
+    'Token-0': 'the-session-token',
+    StringToSign: 'the-string',
+    $response: { body: 'the-body' },
+  }
+  const cause = Object.assign(
+    new Error('said the store'),
+    { name: 'SignatureDoesNotMatch', $metadata: { httpStatusCode: 403 } },
+    told,
+  )
+  const shown = inspect(new S3RequestError('PutObject', 'k', cause), { depth: 20, showHidden: true })
+  for (const secret of ['AKIA-1', 'the-session-token', 'the-string', 'the-body']) expect(shown).not.toContain(secret)
+  expect(shown).toContain('SignatureDoesNotMatch')
 })
 
 describe('a failed write', () => {

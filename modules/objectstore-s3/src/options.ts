@@ -62,8 +62,8 @@ const READERS = {
   force_path_style: booleanOption(),
   concurrency: integerOption({ min: 1, max: 256 }),
   max_attempts: integerOption({ min: 1, max: 10 }),
-  connect_timeout_ms: integerOption({ min: 1 }),
-  idle_timeout_ms: integerOption({ min: 1 }),
+  connect_timeout_ms: integerOption({ min: 1, max: 600_000 }),
+  idle_timeout_ms: integerOption({ min: 1, max: 600_000 }),
   part_size_mib: integerOption({ min: 5, max: 64 }),
   state_directory: stringOption(),
 }

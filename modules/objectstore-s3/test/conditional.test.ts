@@ -1,6 +1,6 @@
 import { ObjectStore } from '@nexus/objectstore'
 import type { FaultRule } from '@nexus/objectstore-emulators/faults'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
 
 let test: EmulatedBucket
@@ -96,6 +96,16 @@ describe('the probe before the first conditional create', () => {
     await expect(store.putIfAbsent('s/marker', test.file('x'))).rejects.toMatchObject({ code: 'THROTTLED' })
     drop()
     expect(await store.putIfAbsent('s/marker', test.file('x'))).toBe(true)
+  })
+
+  it('sends its creates at once, whatever the concurrency of everything else', async () => {
+    const alone = new ObjectStore(await test.open({ concurrency: 1 }), { name: 's3' })
+    test.emulator.faults.add({ fault: { kind: 'silence' }, on: isProbe })
+    const abort = new AbortController()
+    const call = alone.putIfAbsent('s/marker', test.file('x'), { signal: abort.signal })
+    await vi.waitFor(() => expect(test.emulator.faults.struck('silence')).toBe(8))
+    abort.abort(new Error('seen enough'))
+    await expect(call).rejects.toThrow('seen enough')
   })
 
   it('is made once, for many first callers, and leaves nothing', async () => {
