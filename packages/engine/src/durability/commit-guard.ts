@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { Logger } from '../logger.ts'
 import type { EventOutbox } from './event-outbox.ts'
-import { lookAtTree, type LocalTree } from './local-tree.ts'
+import type { LocalTree } from './local-tree.ts'
 import type { MachineRecordFile } from './machine-record.ts'
 import type { CommitHead } from './manifest-store.ts'
 import type { Manifest } from './manifest.ts'
@@ -35,7 +35,7 @@ export interface CommitGuardOptions {
  */
 export class CommitGuard {
   readonly #options: CommitGuardOptions
-  #undecided = false
+  /** What the local tree held at boot, as long as it is undecided which tree is true. */
   #atBoot: LocalTree | undefined
   #lost: NexusError | undefined
 
@@ -50,7 +50,7 @@ export class CommitGuard {
 
   /** The store could not be asked at boot which tree is true. */
   get undecided(): boolean {
-    return this.#undecided
+    return this.#atBoot !== undefined
   }
 
   /**
@@ -59,7 +59,6 @@ export class CommitGuard {
    * @param tree what the local tree held at boot
    */
   postpone(tree: LocalTree): void {
-    this.#undecided = true
     this.#atBoot = tree
   }
 
@@ -70,7 +69,7 @@ export class CommitGuard {
    */
   async check(held: Manifest | undefined): Promise<void> {
     if (this.#lost !== undefined) throw this.#lost
-    if (this.#undecided) await this.#decideAgain(held)
+    if (this.#atBoot !== undefined) await this.#decideAgain(held, this.#atBoot)
     if (held === undefined) return
     const { record } = this.#options
     if (record.isOurs(held)) {
@@ -89,18 +88,13 @@ export class CommitGuard {
    */
   checkHead(head: CommitHead | undefined): void {
     if (this.#lost !== undefined) throw this.#lost
-    if (this.#undecided || head === undefined || this.#options.record.isOurs(head)) return
+    if (this.undecided || head === undefined || this.#options.record.isOurs(head)) return
     this.#lose(head)
   }
 
-  async #decideAgain(held: Manifest | undefined): Promise<void> {
+  async #decideAgain(held: Manifest | undefined, tree: LocalTree): Promise<void> {
     const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#options
-    const verdict = await judgeLocalTree(
-      this.#options,
-      record.current,
-      held,
-      this.#atBoot ?? lookAtTree(join(this.#options.sessionsRoot, sessionId)),
-    )
+    const verdict = await judgeLocalTree(this.#options, record.current, held, tree)
     if (verdict.kind === 'torn') {
       throw new NexusError(
         'PRECONDITION',
@@ -132,7 +126,7 @@ export class CommitGuard {
         record.committed(held, record.current.lastSeq)
       } else this.#announceStale(held, verdict)
     }
-    this.#undecided = false
+    this.#atBoot = undefined
     record.adoptBoot(bootId)
   }
 

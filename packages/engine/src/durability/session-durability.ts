@@ -146,18 +146,7 @@ export class SessionDurability {
   }
 
   status(): DurabilityStatus {
-    return durabilityStatus({
-      options: this.#parts.options,
-      committed: this.#parts.committed,
-      snapshots: this.#parts.snapshots,
-      ledger: this.#parts.ledger,
-      gate: this.#parts.gate,
-      recovery: this.#parts.recovery,
-      blobs: this.#parts.blobs,
-      guard: this.#parts.guard,
-      owner: this.#parts.owner,
-      shared: this.shared,
-    })
+    return durabilityStatus(this.#parts)
   }
 
   /** Ends heartbeat, retries and the gate. First thing of a stop; bounded, never rejects, may be called again. */

@@ -107,8 +107,8 @@ export const treeChoiceMutants: readonly Mutant[] = [
     id: 'decision-not-repeated',
     breaks: 'forgets at its first commit that boot could not ask which tree is true',
     file: GUARD,
-    find: `if (this.#undecided) await this.#decideAgain(held)`,
-    replace: `this.#undecided = false`,
+    find: `if (this.#atBoot !== undefined) await this.#decideAgain(held, this.#atBoot)`,
+    replace: `this.#atBoot = undefined`,
     tests: [
       unitTest('resolve-tree', 'a tree that may be torn is not stored'),
       engineTest('two-hosts/power-loss', 'never stores what may be torn'),
