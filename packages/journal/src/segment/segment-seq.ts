@@ -1,0 +1,61 @@
+import { fromSystemError, isNexusError } from '@nexus/errors'
+import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
+import { LineReader } from './line-reader.ts'
+import { readFooter, type SegmentFooter } from './segment-footer.ts'
+import { isSealed } from './segment-source.ts'
+import { findTail, highestSeq, seqOf } from './tail.ts'
+import { ZstdSource } from './zstd-source.ts'
+
+/**
+ * The highest seq in a segment file, sealed or plain; 0 when it holds no event. A sealed segment of this package answers
+ * from its last bytes; one without a footer is read through.
+ *
+ * @throws `CORRUPT` when a sealed segment without a footer is damaged, `NOT_FOUND` when there is no such file
+ */
+export function readLastSeqOfSegment(path: string, fs: JournalFs = nodeFs): number {
+  try {
+    const fd = fs.openSync(path, 'r')
+    try {
+      if (isSealed(path)) return describeSealed(fs, fd, path).lastSeq
+      const { size } = fs.fstatSync(fd)
+      return Math.max(highestSeq(fs, fd, size), findTail(fs, fd, size).last?.seq ?? 0)
+    } finally {
+      fs.closeSync(fd)
+    }
+  } catch (error) {
+    throw isNexusError(error) ? error : fromSystemError(error, 'journal.read', path)
+  }
+}
+
+/** What an open sealed segment says about itself, or what reading it through shows. Throws `CORRUPT`. */
+function describeSealed(fs: JournalFs, fd: number, path: string): SegmentFooter {
+  const footer = readFooter(fd, fs)
+  if (footer) return footer
+  const found = { firstSeq: 0, lastSeq: 0, expandedBytes: 0 }
+  readThrough(fs, fd, path, found)
+  return found
+}
+
+/** Like {@link describeSealed}, up to the damage when there is some. */
+export function describeReadable(fs: JournalFs, fd: number, path: string): SegmentFooter {
+  const footer = readFooter(fd, fs)
+  if (footer) return footer
+  const found = { firstSeq: 0, lastSeq: 0, expandedBytes: 0 }
+  try {
+    readThrough(fs, fd, path, found)
+  } catch (error) {
+    if (!isNexusError(error, 'CORRUPT')) throw error
+  }
+  return found
+}
+
+function readThrough(fs: JournalFs, fd: number, path: string, found: SegmentFooter): void {
+  const lines = new LineReader(new ZstdSource(fs, fd, path), () => undefined)
+  for (let batch = lines.next(); batch; batch = lines.next()) {
+    for (const line of batch.lines) {
+      const seq = seqOf(line)
+      if (found.firstSeq === 0) found.firstSeq = seq
+      found.lastSeq = Math.max(found.lastSeq, seq)
+    }
+  }
+}
