@@ -1,5 +1,11 @@
 export type { Clock, TimerHandle } from './clock.ts'
-export { Coordinator, TURN_TIMEOUT_MS, type ReplayOptions, type ReplayTarget, type ToolCall } from './replay/coordinator.ts'
+export {
+  Coordinator,
+  TURN_TIMEOUT_MS,
+  type ReplayOptions,
+  type ReplayTarget,
+  type ToolCall,
+} from './replay/coordinator.ts'
 export { MAX_DAMAGE_ENTRIES, SegmentDamagedError, type DamageKind, type JournalDamage } from './format/damage.ts'
 export { FAILPOINTS, type Failpoint, type FailpointName } from './files/failpoints.ts'
 export {

@@ -12,6 +12,8 @@ export const ACTIVE_SEGMENT = 'events.jsonl'
 /** Matches the name of a sealed segment; group 1 is its number. */
 export const SEALED_SEGMENT_PATTERN: RegExp = /^events-(\d{3,15})\.jsonl\.zst$/
 
+const MAX_SEGMENT_NUMBER = 999_999_999_999_999
+
 /** Directory of tool results, below the journal directory. */
 export const CACHE_DIR = 'cache'
 
@@ -27,16 +29,21 @@ export const TEMP_PREFIX = '.nexus-tmp-journal-'
  */
 export const MAX_LINE_BYTES: number = 32 * 1024 * 1024
 
+/** A segment that one endless turn makes this large is sealed before the turn ends, in bytes: no `rotate_size_mb` is above it. */
+export const FORCED_ROTATION_BYTES: number = 64 * 1024 * 1024
+
 /**
- * Most bytes one sealed segment may expand to. The writer never seals more in one segment; the reader stops there, which
- * bounds what a hostile or corrupt file can make it do.
+ * Most bytes one sealed segment may expand to. The writer never seals more in one segment, and twice what forces a rotation
+ * leaves room for what arrives while a snapshot keeps rotations away. The reader stops there, which bounds the memory and,
+ * at 50 MiB a second, the three seconds that a hostile or corrupt file can cost.
  */
-export const MAX_SEGMENT_BYTES: number = 256 * 1024 * 1024
+export const MAX_SEGMENT_BYTES: number = 128 * 1024 * 1024
 
 /** The name of sealed segment `number`, at least three digits: `events-007.jsonl.zst`. */
 export function segmentName(number: number): string {
-  if (!Number.isSafeInteger(number) || number < 1) {
-    throw new NexusError('INVALID_ARGUMENT', `segment number ${number} is not a positive integer`, {
+  // A longer number would not match the pattern, and readers would pass the segment over.
+  if (!Number.isSafeInteger(number) || number < 1 || number > MAX_SEGMENT_NUMBER) {
+    throw new NexusError('INVALID_ARGUMENT', `segment number ${number} is not from 1 to ${MAX_SEGMENT_NUMBER}`, {
       op: 'journal.segmentName',
     })
   }

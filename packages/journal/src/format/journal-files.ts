@@ -1,5 +1,6 @@
 import { ACTIVE_SEGMENT, ARCHIVE_DIR, segmentNumber } from './format.ts'
 import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
+import { readSwept } from './swept.ts'
 import { INTENT_FILE, intendedActivePath, intendedSealedPath, readIntent } from './rewind-intent.ts'
 
 /** A sealed segment in a journal directory. */
@@ -30,12 +31,20 @@ export function sealedFiles(dir: string, names: readonly string[]): SealedFile[]
 }
 
 /**
- * The highest segment number that the directory or one of its archives has used; 0 for none. A number is never used
+ * The highest segment number that the directory or one of its archives has used, swept ones included; 0 for none. A number is never used
  * twice, since a store that already holds a segment of that name would keep the old content.
  */
 export function highestSegmentNumber(dir: string, fs: JournalFs = nodeFs): number {
   const dirs = [dir, ...listNames(fs, `${dir}/${ARCHIVE_DIR}`).map((name) => `${dir}/${ARCHIVE_DIR}/${name}`)]
-  return Math.max(0, ...dirs.map((each) => sealedFiles(each, listNames(fs, each)).at(-1)?.number ?? 0))
+  const inUse = dirs.map((each) => sealedFiles(each, listNames(fs, each)).at(-1)?.number ?? 0)
+  return Math.max(0, ...inUse, ...readSwept(dir, fs).map(({ name }) => segmentNumber(name) ?? 0))
+}
+
+/** Up to which seq events were swept from the journal in `dir`; 0 for none. Segments that came back do not count. */
+export function sweptSeq(dir: string, fs: JournalFs = nodeFs): number {
+  const present = new Set(listSealed(dir, fs).map(({ name }) => name))
+  const gone = readSwept(dir, fs).filter(({ name }) => !present.has(name))
+  return Math.max(0, ...gone.map(({ last_seq: lastSeq }) => lastSeq))
 }
 
 /** The sealed segments that make up the journal in `dir`, in order. A decided rewind counts, finished or not. */

@@ -4,10 +4,10 @@ import { EarlierIds } from './earlier-ids.ts'
 import { HEADER_FILE } from '../format/format.ts'
 import { readHeader, type JournalHeader } from '../format/header.ts'
 import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
-import { activePath, listSealed } from '../format/journal-files.ts'
+import { activePath, listSealed, sweptSeq } from '../format/journal-files.ts'
 import type { JournalEnvelope } from '../format/record.ts'
 import { SegmentEvents } from './segment-events.ts'
-import { describeReadable, readLastSeqOfSegment } from '../segment/segment-seq.ts'
+import { describeSealed, readLastSeqOfSegment } from '../segment/segment-seq.ts'
 import { Sequence } from './sequence.ts'
 import { TimeSlice } from '../time-slice.ts'
 
@@ -28,7 +28,7 @@ export interface JournalReaderOptions {
  * Reads a journal as a stream, in the order of seqs, whatever its size. Works on a directory that is being written to:
  * it then ends somewhere between what was there at the start and at the end.
  *
- * @see spec 20, Reader and tools
+ * @see docs/concepts/journal.md
  */
 export class JournalReader implements AsyncIterable<JournalEnvelope> {
   /** `header.json`. */
@@ -38,6 +38,7 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
   readonly #options: JournalReaderOptions
   #damage = new DamageLog()
   #sequence: Sequence | undefined
+  #sweptSeq = 0
 
   private constructor(dir: string, header: JournalHeader, options: JournalReaderOptions) {
     this.#dir = dir
@@ -72,6 +73,11 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     return this.#damage.counts
   }
 
+  /** Events up to this seq were swept from this copy before the latest iteration; 0 for none. A store has them. */
+  get sweptSeq(): number {
+    return this.#sweptSeq
+  }
+
   /** Events that the latest iteration met twice, with the same id, and gave once. */
   get duplicates(): number {
     return this.#sequence?.duplicates ?? 0
@@ -87,10 +93,11 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     const damage = (this.#damage = new DamageLog())
     const paths: string[] = []
     const earlier = new EarlierIds(this.#fs, paths)
-    const sequence = (this.#sequence = new Sequence(damage, earlier, this.#options.fromSeq ?? 1))
+    this.#sweptSeq = sweptSeq(this.#dir, this.#fs)
+    const sequence = (this.#sequence = new Sequence(damage, earlier, this.#options.fromSeq ?? 1, this.#sweptSeq))
     const time = new TimeSlice(undefined, this.#options.signal)
     try {
-      for (const path of this.#segments()) {
+      for await (const path of this.#segments()) {
         paths.push(path)
         yield* this.#segment(path, sequence, damage, time)
       }
@@ -146,7 +153,7 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
    * Sealed segments, then the active one. A rotation that happens meanwhile moves lines from the active segment to a new
    * sealed one, so the directory is looked at again until nothing new is there; what is met twice is given once.
    */
-  *#segments(): Generator<string, undefined> {
+  async *#segments(): AsyncGenerator<string, undefined> {
     let highest = 0
     let activeRead = false
     for (;;) {
@@ -154,19 +161,19 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
       if (fresh.length === 0 && activeRead) return
       for (const { number, path } of fresh) {
         highest = number
-        if (!this.#below(path)) yield path
+        if (!(await this.#below(path))) yield path
       }
       yield activePath(this.#dir, this.#fs)
       activeRead = true
     }
   }
 
-  #below(path: string): boolean {
+  async #below(path: string): Promise<boolean> {
     const { fromSeq } = this.#options
     if (fromSeq === undefined || fromSeq <= 1) return false
     const fd = this.#fs.openSync(path, 'r')
     try {
-      return describeReadable(this.#fs, fd, path).lastSeq < fromSeq
+      return (await describeSealed(this.#fs, fd, path, () => undefined)).lastSeq < fromSeq
     } finally {
       this.#fs.closeSync(fd)
     }
@@ -174,7 +181,7 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
 
   /** The highest seq in the journal; 0 when it is empty. Reads the end of the active and of the newest sealed segment. */
   lastSeq(): Promise<number> {
-    return new Promise((resolve) => resolve(highestSeqOf(this.#dir, this.#fs)))
+    return highestSeqOf(this.#dir, this.#fs)
   }
 
   /** Seq of the last `agent.turn.end`; 0 for none. Reads backwards, a segment at a time. */
@@ -207,14 +214,14 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
 }
 
 /** The highest seq in the journal of `dir`; 0 when it is empty. */
-export function highestSeqOf(dir: string, fs: JournalFs = nodeFs): number {
+export async function highestSeqOf(dir: string, fs: JournalFs = nodeFs): Promise<number> {
   const newest = listSealed(dir, fs).at(-1)
-  return Math.max(lastSeqOrZero(activePath(dir, fs), fs), newest ? lastSeqOrZero(newest.path, fs) : 0)
+  return Math.max(await lastSeqOrZero(activePath(dir, fs), fs), newest ? await lastSeqOrZero(newest.path, fs) : 0)
 }
 
-function lastSeqOrZero(path: string, fs: JournalFs): number {
+async function lastSeqOrZero(path: string, fs: JournalFs): Promise<number> {
   try {
-    return readLastSeqOfSegment(path, fs)
+    return await readLastSeqOfSegment(path, fs)
   } catch (error) {
     if (isNexusError(error, 'NOT_FOUND') || isNexusError(error, 'CORRUPT')) return 0
     throw error

@@ -1,4 +1,5 @@
 import type { DamageLog } from '../format/damage.ts'
+import { missing } from '../segment/tail.ts'
 import type { EarlierIds } from './earlier-ids.ts'
 import type { JournalEnvelope } from '../format/record.ts'
 import type { EventBatch } from './segment-events.ts'
@@ -12,11 +13,14 @@ export class Sequence {
   readonly #earlier: EarlierIds
   /** Below this, nothing is asked for and nothing is missed. */
   readonly #fromSeq: number
+  /** Up to here nothing is missed, either. */
+  readonly #sweptSeq: number
 
-  constructor(damage: DamageLog, earlier: EarlierIds, fromSeq: number) {
+  constructor(damage: DamageLog, earlier: EarlierIds, fromSeq: number, sweptSeq: number) {
     this.#damage = damage
     this.#earlier = earlier
     this.#fromSeq = fromSeq
+    this.#sweptSeq = sweptSeq
     this.lastSeq = fromSeq - 1
   }
 
@@ -44,9 +48,10 @@ export class Sequence {
       this.#repeat(file, batch, event, index)
       return false
     }
-    if (seq > expected) {
-      const missing = seq - 1 === expected ? `seq ${expected} is missing` : `seqs ${expected} to ${seq - 1} are missing`
-      this.#damage.add({ kind: 'gap', file, offset: batch.offsetOf(index), seq: expected, detail: missing })
+    const firstMissed = Math.max(expected, this.#sweptSeq + 1)
+    if (seq > firstMissed) {
+      const detail = missing(firstMissed, seq - 1)
+      this.#damage.add({ kind: 'gap', file, offset: batch.offsetOf(index), seq: firstMissed, detail })
     }
     this.lastSeq = seq
     return true

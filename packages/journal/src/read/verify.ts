@@ -11,6 +11,8 @@ export interface JournalVerification {
   firstSeq: number
   lastSeq: number
   gaps: JournalDamage[]
+  /** Events up to this seq were swept from this copy; 0 for none. A store has them. */
+  sweptSeq: number
   /** Events that stand in the journal twice with the same id. */
   duplicates: number
   /** Everything that is no gap; at most the first thousand faults are listed in all. */
@@ -38,6 +40,7 @@ export async function verify(
     ...found,
     ok: reader.damage.length === 0,
     gaps: reader.damage.filter(({ kind }) => kind === 'gap'),
+    sweptSeq: reader.sweptSeq,
     duplicates: reader.duplicates,
     damage: reader.damage.filter(({ kind }) => kind !== 'gap'),
     counts: reader.damageCounts,

@@ -1,12 +1,13 @@
 import { isNexusError, NexusError } from '@nexus/errors'
 import { systemClock, type Clock } from '../clock.ts'
 import type { JournalDamage } from '../format/damage.ts'
-import type { JournalFs } from '../files/journal-fs.ts'
+import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
+import { refuseWhileWritten } from '../files/open-journals.ts'
 import { JournalReader } from '../read/reader.ts'
 import type { JournalEnvelope } from '../format/record.ts'
 import { ResultStash } from './result-stash.ts'
 import { ToolCache } from './tool-cache.ts'
-import { Turns } from './turns.ts'
+import { fieldOf, Turns } from './turns.ts'
 import { within } from '../within.ts'
 
 /** What a replay emits to; the engine's bus fits. */
@@ -35,9 +36,9 @@ export interface ToolCall {
 
 /**
  * Knows the turns of a journal and replays them: inputs are emitted again, in order, while handlers that would touch the
- * world ask {@link llmResponse}, {@link toolResult} and {@link hitlResponse} for what the world said then.
+ * world ask {@link llmResponse}, {@link toolResult} and {@link hitlResponse} for what the world said in that turn.
  *
- * @see spec 20, Reader and tools
+ * @see docs/concepts/journal.md
  */
 export class Coordinator {
   /** Highest seq met by the scan. */
@@ -85,14 +86,14 @@ export class Coordinator {
     return this.#turns.isPartialTurn
   }
 
-  /** The `io.input` of the turn that never ended. */
+  /** The `io.input` that was not answered: of the turn that never ended, or one whose turn had not begun. */
   get partialInput(): JournalEnvelope | undefined {
     return this.#turns.partialInput
   }
 
-  /** Every `io.input` whose turn ended, in order. */
+  /** Every `io.input` whose turn ended, in order. One that was interrupted and given again is in it once. */
   get completedInputs(): readonly JournalEnvelope[] {
-    return this.#turns.completedInputs
+    return this.#turns.completed.map(({ input }) => input)
   }
 
   /** A replay is going on: ask for journaled answers instead of the world. */
@@ -101,23 +102,32 @@ export class Coordinator {
   }
 
   /**
-   * Emits every completed input again, one after another.
+   * Emits every completed input again, one after another. The target must not be journaled to the journal that is read.
    *
-   * @returns how many turns were replayed
+   * @returns how many inputs were replayed
    * @throws `UNAVAILABLE` when a turn takes too long (later ones are not started), `PRECONDITION` when a replay is going on
-   * already, the signal's reason, or what the target rejects with
+   * already, `LOCKED` while this process has the journal open for writing, the signal's reason, or what the target rejects
+   * with
    */
   async run(target: ReplayTarget, options: ReplayOptions = {}): Promise<number> {
     if (this.#stash) throw new NexusError('PRECONDITION', 'a replay is going on already', { op: 'journal.replay' })
+    // Whoever replays into the session itself would add to what is being read, and count every turn twice.
+    refuseWhileWritten(this.#fs ?? nodeFs, this.#dir, 'journal.replay')
     const stash = await this.#openStash(options.signal)
     this.#stash = stash
+    const turns = this.#turns.completed
+    const floors = turns.map(({ above }) => above)
+    for (let i = floors.length - 2; i >= 0; i--) floors[i] = Math.min(floors[i] ?? 0, floors[i + 1] ?? 0)
     try {
-      for (const input of this.completedInputs) await this.#replay(target, input, options)
+      for (const [index, turn] of turns.entries()) {
+        stash.enter(turn, floors[index] ?? 0)
+        await this.#replay(target, turn.input, options)
+      }
     } finally {
       this.#stash = undefined
       await stash.close()
     }
-    return this.completedInputs.length
+    return turns.length
   }
 
   async #openStash(signal: AbortSignal | undefined): Promise<ResultStash> {
@@ -127,7 +137,7 @@ export class Coordinator {
       ...(signal && { signal }),
     }
     const reader = await JournalReader.open(this.#dir, options)
-    return new ResultStash(reader.batches(), this.lastTurnBoundary)
+    return new ResultStash(reader.batches())
   }
 
   async #replay(target: ReplayTarget, input: JournalEnvelope, options: ReplayOptions): Promise<void> {
@@ -141,19 +151,19 @@ export class Coordinator {
     await within(target.emit('io.input', input.payload), { clock, deadlineMs: turnTimeoutMs, signal, late })
   }
 
-  /** The next journaled `llm.response` payload; undefined when there is none, or no replay. */
+  /** The turn's next journaled `llm.response` payload; undefined when there is none, or no replay. */
   async llmResponse(): Promise<unknown> {
     return (await this.#stash?.take(({ type }) => type === 'llm.response'))?.payload
   }
 
-  /** The next journaled `hitl.responded` payload; undefined when there is none, or no replay. */
+  /** The turn's next journaled `hitl.responded` payload; undefined when there is none, or no replay. */
   async hitlResponse(): Promise<unknown> {
     return (await this.#stash?.take(({ type }) => type === 'hitl.responded'))?.payload
   }
 
   /**
-   * The journaled `tool.result` payload of a call: from the tool cache when it has these arguments, else the next one of
-   * that tool. Undefined when there is none, or no replay.
+   * The journaled `tool.result` payload of a call: from the tool cache when it has these arguments, else the turn's next
+   * one of that tool. Undefined when there is none, or no replay.
    */
   async toolResult(call: ToolCall): Promise<unknown> {
     const stash = this.#stash
@@ -164,10 +174,10 @@ export class Coordinator {
   }
 
   async #takeToolResult(stash: ResultStash, call: ToolCall): Promise<JournalEnvelope | undefined> {
-    const isResult = ({ type, payload }: JournalEnvelope): boolean =>
-      type === 'tool.result' && fieldOf(payload, 'name') === call.name
+    const isResult = (event: JournalEnvelope): boolean =>
+      event.type === 'tool.result' && fieldOf(event, 'name') === call.name
     if (call.id !== undefined) {
-      const exact = await stash.take((event) => isResult(event) && fieldOf(event.payload, 'id') === call.id)
+      const exact = await stash.take((event) => isResult(event) && fieldOf(event, 'id') === call.id)
       if (exact) return exact
     }
     return stash.take(isResult)
@@ -181,8 +191,4 @@ export class Coordinator {
       throw error
     }
   }
-}
-
-function fieldOf(payload: unknown, field: string): unknown {
-  return typeof payload === 'object' && payload !== null ? (payload as Record<string, unknown>)[field] : undefined
 }

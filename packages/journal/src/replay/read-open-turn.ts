@@ -11,7 +11,7 @@ import { TURN_TYPES, Turns } from './turns.ts'
 export interface OpenTurn {
   /** A turn was started and none ended after that. */
   isPartialTurn: boolean
-  /** The input of that turn, if it had one. */
+  /** The input that was not answered: of that turn, or one that was journaled before its turn began. */
   partialInput: JournalEnvelope | undefined
   /** Its tool calls that have no result, as `tool.invoke` events: whether they took effect is not known. */
   unansweredCalls: JournalEnvelope[]
@@ -72,10 +72,11 @@ async function turnEventsOf(fs: JournalFs, path: string): Promise<JournalEnvelop
 }
 
 // Parsing only lines that can be of interest makes this several times faster than reading events.
-const CANDIDATE = /"type":"(?:io\.input|agent\.turn\.|tool\.(?:invoke|result)")/
+const CANDIDATE = /"type":"(?:io\.input|agent\.turn\.|tool\.(?:invoke|result)"|core\.shutdown")/
 
 function keepTurnEvent(found: JournalEnvelope[], line: string): void {
   if (!CANDIDATE.test(line)) return
   const event = decodeLine(line)
-  if (event && TURN_TYPES.has(event.type)) found.push(event)
+  // Ascending, so that a segment that expands to one event a million times is held once.
+  if (event && TURN_TYPES.has(event.type) && event.seq > (found.at(-1)?.seq ?? 0)) found.push(event)
 }

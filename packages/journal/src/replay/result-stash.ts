@@ -1,26 +1,33 @@
 import type { JournalEnvelope } from '../format/record.ts'
+import { fieldOf, type CompletedInput } from './turns.ts'
 
 /** Events that carry an answer of the world. */
 const RESULT_TYPES: ReadonlySet<string> = new Set(['llm.response', 'tool.result', 'hitl.responded'])
 
-/** How many answers are read ahead in search of one. Turns overlap by a few events, never by thousands. */
-const LOOKAHEAD = 1024
-
-/** Journaled answers, taken in the order they were given, however large the journal is. */
+/** Journaled answers of one turn after another, in the order they were given, however large the journal is. */
 export class ResultStash {
   readonly #batches: AsyncIterator<JournalEnvelope[]>
-  readonly #upToSeq: number
+  /** Answers read so far that this turn or a later one may want. */
   #ahead: JournalEnvelope[] = []
-  #done = false
+  #turn: Omit<CompletedInput, 'input'> = { turnId: undefined, above: 0, upTo: 0 }
+  #readSeq = 0
   #reading: Promise<unknown> = Promise.resolve()
 
-  /** @param upToSeq answers above belong to a turn that never ended, and are not given */
-  constructor(batches: AsyncIterator<JournalEnvelope[]>, upToSeq: number) {
+  constructor(batches: AsyncIterator<JournalEnvelope[]>) {
     this.#batches = batches
-    this.#upToSeq = upToSeq
   }
 
-  /** The first answer that has not been taken and matches; undefined when there is none within reach. */
+  /**
+   * From here on gives the answers of this turn.
+   *
+   * @param floor no later turn begins below this seq either, so that what stands there is let go of
+   */
+  enter(turn: CompletedInput, floor: number): void {
+    this.#turn = turn
+    this.#ahead = this.#ahead.filter(({ seq }) => seq > floor)
+  }
+
+  /** The turn's first answer that has not been taken and matches; undefined when it has none. */
   take(matches: (event: JournalEnvelope) => boolean): Promise<JournalEnvelope | undefined> {
     // One search at a time, or two would take the same batch apart.
     const search = this.#reading.then(() => this.#search(matches))
@@ -29,13 +36,13 @@ export class ResultStash {
   }
 
   async #search(matches: (event: JournalEnvelope) => boolean): Promise<JournalEnvelope | undefined> {
+    const { turnId, above, upTo } = this.#turn
     for (let index = 0; ; index++) {
-      while (index >= this.#ahead.length) {
-        if (this.#done || this.#ahead.length >= LOOKAHEAD) return undefined
-        await this.#refill()
-      }
+      while (index >= this.#ahead.length && this.#readSeq < upTo) await this.#refill()
       const event = this.#ahead[index]
-      if (!event || !matches(event)) continue
+      if (!event || event.seq > upTo) return undefined
+      // Turns may overlap; an answer that names another turn is not for this one.
+      if (event.seq < above || (fieldOf(event, 'turn_id') ?? turnId) !== turnId || !matches(event)) continue
       this.#ahead.splice(index, 1)
       return event
     }
@@ -43,18 +50,12 @@ export class ResultStash {
 
   async #refill(): Promise<void> {
     const next = await this.#batches.next()
-    if (next.done) {
-      this.#done = true
-      return
-    }
-    for (const event of next.value) {
-      if (event.seq > this.#upToSeq) this.#done = true
-      else if (RESULT_TYPES.has(event.type)) this.#ahead.push(event)
-    }
+    this.#readSeq = next.done ? Infinity : (next.value.at(-1)?.seq ?? this.#readSeq)
+    if (!next.done) this.#ahead.push(...next.value.filter(({ type }) => RESULT_TYPES.has(type)))
   }
 
   async close(): Promise<void> {
-    this.#done = true
+    this.#turn = { ...this.#turn, upTo: 0 }
     await this.#batches.return?.()
   }
 }

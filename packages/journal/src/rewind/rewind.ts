@@ -7,14 +7,20 @@ import { finishRewind } from './finish-rewind.ts'
 import { ACTIVE_SEGMENT, ARCHIVE_DIR } from '../format/format.ts'
 import { readHeader } from '../format/header.ts'
 import { copyFile, nodeFs, syncFile, type JournalFs } from '../files/journal-fs.ts'
-import { activePath, listNames, listSealed, sealedFiles, type SealedFile } from '../format/journal-files.ts'
+import { claimJournal } from '../files/open-journals.ts'
+import { activePath, listNames, listSealed, sealedFiles, sweptSeq, type SealedFile } from '../format/journal-files.ts'
 import { highestSeqOf } from '../read/reader.ts'
 import { isArchiveName, STAGED_ACTIVE, writeIntent } from '../format/rewind-intent.ts'
 import { readLastSeqOfSegment } from '../segment/segment-seq.ts'
 import { segmentSource } from '../segment/segment-source.ts'
 
-/** What tests of {@link rewind} and {@link restore} put in place of the real thing. */
+/** Takes the lock that keeps every other process from the session; resolves to what gives it back. */
+export type JournalLock = () => Promise<() => void | Promise<void>>
+
+/** How {@link rewind} and {@link restore} keep others away; the rest is for tests. */
 export interface RewindOptions {
+  /** The session's lock. `private`: nobody but the caller knows the directory, so that there is nothing to lock. */
+  lock: JournalLock | 'private'
   clock?: Clock
   failpoint?: Failpoint
   fs?: JournalFs
@@ -45,39 +51,46 @@ interface Context {
 
 /**
  * Makes the journal in `dir` end at `toSeq`. What it was before is kept under `archive/<time>/`. A crash leaves the old
- * journal or the new one; the next open finishes what was begun. No writer may have the journal open.
+ * journal or the new one; the next open finishes what was begun.
  *
  * @param toSeq the last seq to keep; 0 empties the journal
- * @throws `INVALID_ARGUMENT` when the journal has no such seq, `NOT_FOUND` when there is no journal, `CORRUPT` when a
- * segment that must be read is damaged, `LOCAL_IO`
+ * @throws `INVALID_ARGUMENT` when the journal has no such seq or no lock is given, what the lock rejects with, `LOCKED`
+ * while this process has the journal open, `PRECONDITION` when the seq was swept from this copy, `NOT_FOUND` when there is
+ * no journal, `CORRUPT` when a segment that must be read is damaged, `LOCAL_IO`
  */
-export function rewind(dir: string, toSeq: number, options: RewindOptions = {}): Promise<RewoundJournal> {
+export function rewind(dir: string, toSeq: number, options: RewindOptions): Promise<RewoundJournal> {
   return change('journal.rewind', dir, options, async (context) => {
-    const last = highestSeqOf(dir, context.fs)
+    const last = await highestSeqOf(dir, context.fs)
     if (!Number.isSafeInteger(toSeq) || toSeq < 0 || toSeq > last) {
       throw new NexusError('INVALID_ARGUMENT', `cannot rewind ${dir} to seq ${toSeq}: it holds seqs up to ${last}`, {
         op: 'journal.rewind',
         key: dir,
       })
     }
+    const swept = sweptSeq(dir, context.fs)
+    if (toSeq < swept) {
+      const message = `cannot rewind ${dir} to seq ${toSeq}: up to seq ${swept} its segments were swept. Restore the session from its store first`
+      throw new NexusError('PRECONDITION', message, { op: 'journal.rewind', key: dir })
+    }
     const archive = await archiveNow(context)
-    const keep = keptWhole(context, toSeq)
+    const keep = await keptWhole(context, toSeq)
     await stageLines(context, keep, toSeq)
     await decide(
       context,
       archive,
       keep.map(({ name }) => name),
     )
-    return { lastSeq: highestSeqOf(dir, context.fs), archive }
+    return { lastSeq: await highestSeqOf(dir, context.fs), archive }
   })
 }
 
 /**
- * Brings an archived journal back. The present one is archived first, so nothing is lost. No writer may have it open.
+ * Brings an archived journal back. The present one is archived first, so nothing is lost.
  *
- * @throws `NOT_FOUND` when there is no archive of that name, `LOCAL_IO`
+ * @throws `NOT_FOUND` when there is no archive of that name; `INVALID_ARGUMENT` without a lock, what the lock rejects with,
+ * `LOCKED`, `LOCAL_IO`
  */
-export function restore(dir: string, name: string, options: RewindOptions = {}): Promise<RewoundJournal> {
+export function restore(dir: string, name: string, options: RewindOptions): Promise<RewoundJournal> {
   return change('journal.restore', dir, options, async (context) => {
     const { fs } = context
     if (!archiveNames(dir, fs).includes(name)) {
@@ -94,18 +107,20 @@ export function restore(dir: string, name: string, options: RewindOptions = {}):
       name,
       sealedFiles(source, listNames(fs, source)).map((file) => file.name),
     )
-    return { lastSeq: highestSeqOf(dir, fs), archive }
+    return { lastSeq: await highestSeqOf(dir, fs), archive }
   })
 }
 
 /** The journals that were set aside, oldest first. Empty when there are none. Throws `LOCAL_IO`. */
-export function listArchives(dir: string, options: { fs?: JournalFs } = {}): JournalArchive[] {
+export async function listArchives(dir: string, options: { fs?: JournalFs } = {}): Promise<JournalArchive[]> {
   const { fs = nodeFs } = options
   try {
-    return archiveNames(dir, fs).map((name) => {
+    const archives: JournalArchive[] = []
+    for (const name of archiveNames(dir, fs)) {
       const path = `${dir}/${ARCHIVE_DIR}/${name}`
-      return { name, path, lastSeq: highestSeqOf(path, fs), sizeBytes: sizeOf(path, fs) }
-    })
+      archives.push({ name, path, lastSeq: await highestSeqOf(path, fs), sizeBytes: sizeOf(path, fs) })
+    }
+    return archives
   } catch (error) {
     throw isNexusError(error) ? error : fromSystemError(error, 'journal.listArchives', dir)
   }
@@ -114,15 +129,26 @@ export function listArchives(dir: string, options: { fs?: JournalFs } = {}): Jou
 async function change(
   op: string,
   dir: string,
-  { clock = systemClock, failpoint = noFailpoint, fs = nodeFs }: RewindOptions,
+  { lock, clock = systemClock, failpoint = noFailpoint, fs = nodeFs }: RewindOptions,
   work: (context: Context) => Promise<RewoundJournal>,
 ): Promise<RewoundJournal> {
+  if (lock !== 'private' && typeof lock !== 'function') {
+    const message =
+      "a journal is changed under its session's lock: give `lock`, or 'private' for a directory of your own"
+    throw new NexusError('INVALID_ARGUMENT', message, { op, key: 'lock' })
+  }
+  const unlock = lock === 'private' ? undefined : await lock()
+  let release: (() => void) | undefined
   try {
     if (!readHeader(dir, fs)) throw new NexusError('NOT_FOUND', `there is no journal in ${dir}`, { op, key: dir })
+    release = claimJournal(fs, dir, op)
     await finishRewind(dir, fs, failpoint)
     return await work({ dir, fs, clock, failpoint })
   } catch (error) {
     throw isNexusError(error) ? error : fromSystemError(error, op, dir)
+  } finally {
+    release?.()
+    await unlock?.()
   }
 }
 
@@ -145,16 +171,19 @@ async function archiveNow({ dir, fs, clock, failpoint }: Context): Promise<strin
 }
 
 /** Sealed segments from the first on that hold nothing above `toSeq`. */
-function keptWhole({ dir, fs }: Context, toSeq: number): SealedFile[] {
-  const sealed = listSealed(dir, fs)
-  const end = sealed.findIndex(({ path }) => readLastSeqOfSegment(path, fs) > toSeq)
-  return end === -1 ? sealed : sealed.slice(0, end)
+async function keptWhole({ dir, fs }: Context, toSeq: number): Promise<SealedFile[]> {
+  const kept: SealedFile[] = []
+  for (const segment of listSealed(dir, fs)) {
+    if ((await readLastSeqOfSegment(segment.path, fs)) > toSeq) break
+    kept.push(segment)
+  }
+  return kept
 }
 
 /** Writes what is left of the other segments, up to `toSeq`, as the coming active segment. */
 async function stageLines({ dir, fs }: Context, keep: readonly SealedFile[], toSeq: number): Promise<void> {
   const last = keep.at(-1)
-  let above = last ? readLastSeqOfSegment(last.path, fs) : 0
+  let above = last ? await readLastSeqOfSegment(last.path, fs) : sweptSeq(dir, fs)
   const rest = listSealed(dir, fs).slice(keep.length)
   const dest = fs.openSync(`${dir}/${STAGED_ACTIVE}`, 'w', 0o600)
   try {

@@ -1,9 +1,11 @@
 import { fromSystemError, isNexusError } from '@nexus/errors'
+import { SegmentDamagedError } from '../format/damage.ts'
 import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
+import { TimeSlice } from '../time-slice.ts'
 import { LineReader } from './line-reader.ts'
 import { readFooter, type SegmentFooter } from './segment-footer.ts'
 import { isSealed } from './segment-source.ts'
-import { findTail, highestSeq, seqOf } from './tail.ts'
+import { examineEnd, findTail, seqOf } from './tail.ts'
 import { ZstdSource } from './zstd-source.ts'
 
 /**
@@ -12,13 +14,13 @@ import { ZstdSource } from './zstd-source.ts'
  *
  * @throws `CORRUPT` when a sealed segment without a footer is damaged, `NOT_FOUND` when there is no such file
  */
-export function readLastSeqOfSegment(path: string, fs: JournalFs = nodeFs): number {
+export async function readLastSeqOfSegment(path: string, fs: JournalFs = nodeFs): Promise<number> {
   try {
     const fd = fs.openSync(path, 'r')
     try {
-      if (isSealed(path)) return describeSealed(fs, fd, path).lastSeq
+      if (isSealed(path)) return (await describeSealed(fs, fd, path)).lastSeq
       const { size } = fs.fstatSync(fd)
-      return Math.max(highestSeq(fs, fd, size), findTail(fs, fd, size).last?.seq ?? 0)
+      return Math.max(examineEnd(fs, fd, size), findTail(fs, fd, size).last?.seq ?? 0)
     } finally {
       fs.closeSync(fd)
     }
@@ -27,35 +29,39 @@ export function readLastSeqOfSegment(path: string, fs: JournalFs = nodeFs): numb
   }
 }
 
-/** What an open sealed segment says about itself, or what reading it through shows. Throws `CORRUPT`. */
-function describeSealed(fs: JournalFs, fd: number, path: string): SegmentFooter {
-  const footer = readFooter(fd, fs)
-  if (footer) return footer
-  const found = { firstSeq: 0, lastSeq: 0, expandedBytes: 0 }
-  readThrough(fs, fd, path, found)
-  return found
-}
-
-/** Like {@link describeSealed}, up to the damage when there is some. */
-export function describeReadable(fs: JournalFs, fd: number, path: string): SegmentFooter {
+/**
+ * What an open sealed segment says about itself, or what reading it through shows.
+ *
+ * @param onDamage takes a damage; the answer is then that of what comes before it. Without it, `CORRUPT` is thrown
+ */
+export async function describeSealed(
+  fs: JournalFs,
+  fd: number,
+  path: string,
+  onDamage?: (damage: SegmentDamagedError) => void,
+): Promise<SegmentFooter> {
   const footer = readFooter(fd, fs)
   if (footer) return footer
   const found = { firstSeq: 0, lastSeq: 0, expandedBytes: 0 }
   try {
-    readThrough(fs, fd, path, found)
+    await readThrough(fs, fd, path, found)
   } catch (error) {
-    if (!isNexusError(error, 'CORRUPT')) throw error
+    if (!onDamage || !(error instanceof SegmentDamagedError)) throw error
+    onDamage(error)
   }
   return found
 }
 
-function readThrough(fs: JournalFs, fd: number, path: string, found: SegmentFooter): void {
+async function readThrough(fs: JournalFs, fd: number, path: string, found: SegmentFooter): Promise<void> {
   const lines = new LineReader(new ZstdSource(fs, fd, path), () => undefined)
+  const time = new TimeSlice()
   for (let batch = lines.next(); batch; batch = lines.next()) {
     for (const line of batch.lines) {
       const seq = seqOf(line)
       if (found.firstSeq === 0) found.firstSeq = seq
       found.lastSeq = Math.max(found.lastSeq, seq)
     }
+    const rest = time.rest()
+    if (rest) await rest
   }
 }

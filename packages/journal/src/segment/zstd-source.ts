@@ -1,5 +1,6 @@
 import zstd from 'zstd-napi/binding.js'
 import type { ByteSource } from './byte-source.ts'
+import { readFooter } from './segment-footer.ts'
 import { SegmentDamagedError } from '../format/damage.ts'
 import { MAX_SEGMENT_BYTES } from '../format/format.ts'
 import type { JournalFs } from '../files/journal-fs.ts'
@@ -11,7 +12,7 @@ const INPUT_BYTES = 128 * 1024
 /**
  * The expanded bytes of a zstd file: every frame, one after another. Throws `CORRUPT`, naming file and offset, after the
  * last good block was handed out: for a cut file, junk behind a frame, an empty file, a wrong checksum, or one that
- * expands beyond the ceiling.
+ * expands beyond {@link MAX_SEGMENT_BYTES} or beyond what its footer says.
  */
 export class ZstdSource implements ByteSource {
   readonly #fs: JournalFs
@@ -29,11 +30,12 @@ export class ZstdSource implements ByteSource {
   /** After an error: input up to here decoded well, output up to `skip` was handed out. Both are passed over again. */
   #careful: { goodInput: number; skip: number } | undefined
 
-  constructor(fs: JournalFs, fd: number, path: string, ceilingBytes: number = MAX_SEGMENT_BYTES) {
+  constructor(fs: JournalFs, fd: number, path: string) {
     this.#fs = fs
     this.#fd = fd
     this.#path = path
-    this.#ceilingBytes = ceilingBytes
+    // A footer is as easy to forge as the rest, so it can lower the limit and not raise it.
+    this.#ceilingBytes = Math.min(MAX_SEGMENT_BYTES, readFooter(fd, fs)?.expandedBytes ?? MAX_SEGMENT_BYTES)
   }
 
   read(buffer: Buffer, offset: number, length: number): number {
@@ -100,6 +102,10 @@ export class ZstdSource implements ByteSource {
     const fresh = Math.min(produced, Math.max(0, this.#expanded - this.#careful.skip))
     target.copyWithin(0, produced - fresh, produced)
     return fresh
+  }
+
+  refuse(reason: string): SegmentDamagedError {
+    return this.#corrupt(reason)
   }
 
   #corrupt(reason: string, cause?: unknown): SegmentDamagedError {

@@ -11,9 +11,10 @@ import {
   type JournalFs,
 } from '../files/journal-fs.ts'
 import type { SealedFile } from '../format/journal-files.ts'
+import type { DamageLog } from '../format/damage.ts'
 import type { Logger } from '../logger.ts'
-import { describeReadable } from '../segment/segment-seq.ts'
-import { findTail, firstSeq, highestSeq } from '../segment/tail.ts'
+import { describeSealed } from '../segment/segment-seq.ts'
+import { examineEnd, findTail, firstSeq, missing } from '../segment/tail.ts'
 import { TimeSlice } from '../time-slice.ts'
 import { ZstdSource } from '../segment/zstd-source.ts'
 
@@ -22,6 +23,8 @@ export interface OpenActiveOptions {
   clock: Clock
   logger: Logger
   failpoint: Failpoint
+  /** Takes what is wrong with the end of the journal. */
+  damage: DamageLog
 }
 
 /** The active segment, ready for the next line. */
@@ -38,24 +41,24 @@ export interface OpenedActive {
  */
 export async function openActive(
   dir: string,
-  newest: SealedFile | undefined,
+  sealed: readonly SealedFile[],
   options: OpenActiveOptions,
 ): Promise<OpenedActive> {
-  const { fs } = options
+  const { fs, damage } = options
   const fd = fs.openSync(`${dir}/${ACTIVE_SEGMENT}`, 'a+', 0o600)
   try {
     // The file may be new, and its lines can't be durable before its name is.
     if (fs.fstatSync(fd).size === 0) await syncDir(fs, dir)
     const active = { fd, sizeBytes: mendTail(dir, fd, options), lastSeq: 0 }
-    active.lastSeq = highestSeq(fs, fd, active.sizeBytes)
-    return newest ? await joinSealed(dir, active, newest, options) : active
+    active.lastSeq = examineEnd(fs, fd, active.sizeBytes, damage)
+    return await joinSealed(dir, active, sealed, options)
   } catch (error) {
     fs.closeSync(fd)
     throw error
   }
 }
 
-function mendTail(dir: string, fd: number, { fs, clock, logger, failpoint }: OpenActiveOptions): number {
+function mendTail(dir: string, fd: number, { fs, clock, damage, failpoint }: OpenActiveOptions): number {
   const { size } = fs.fstatSync(fd)
   const tail = findTail(fs, fd, size)
   if (tail.newlineMissing) {
@@ -68,7 +71,8 @@ function mendTail(dir: string, fd: number, { fs, clock, logger, failpoint }: Ope
   failpoint('open:torn-part-written')
   fs.ftruncateSync(fd, tail.goodBytes)
   failpoint('open:torn-cut')
-  logger.warn({ dir, kept: part, bytes: size - tail.goodBytes }, 'the journal ended in a torn line; it was set aside')
+  const detail = `the last ${size - tail.goodBytes} bytes are no complete line${tail.zeros ? ', and begin with zeros, as a power loss leaves them' : ''}; they were set aside as ${part}`
+  damage.add({ kind: 'torn', file: ACTIVE_SEGMENT, offset: tail.goodBytes, detail })
   return tail.goodBytes
 }
 
@@ -94,26 +98,40 @@ function setAside(dir: string, fd: number, from: number, to: number, fs: Journal
   }
 }
 
+/** Takes over the highest seq of the sealed segments, and finishes the rotation that made the newest one. */
 async function joinSealed(
   dir: string,
   active: OpenedActive,
-  newest: SealedFile,
+  sealed: readonly SealedFile[],
   options: OpenActiveOptions,
 ): Promise<OpenedActive> {
-  const { fs } = options
-  const sealed = fs.openSync(newest.path, 'r')
-  try {
-    const { lastSeq } = describeReadable(fs, sealed, newest.path)
-    const first = firstSeq(fs, active.fd, active.sizeBytes)
+  const { fs, damage } = options
+  const first = firstSeq(fs, active.fd, active.sizeBytes)
+  // The newest one answers, unless nothing of it can be read.
+  for (const segment of sealed.toReversed()) {
+    const lastSeq = await lastSeqOf(segment, options)
+    if (lastSeq === 0) continue
     const joined = { ...active, lastSeq: Math.max(active.lastSeq, lastSeq) }
-    if (first === 0 || first > lastSeq) return joined
-    return await dropSealedPart(dir, joined, sealed, newest, options)
-  } catch (error) {
-    // Only a saving of space failed (the disk may be full): the reader tells repeated events apart by their ids.
-    options.logger.warn({ err: error, dir, segment: newest.name }, 'the newest sealed segment could not be examined')
-    return active
+    if (first > lastSeq + 1) {
+      const detail = missing(lastSeq + 1, first - 1)
+      damage.add({ kind: 'gap', file: ACTIVE_SEGMENT, offset: 0, seq: lastSeq + 1, detail })
+    }
+    return first === 0 || first > lastSeq ? joined : await dropSealedPart(dir, joined, segment, options)
+  }
+  return active
+}
+
+/** The last seq of a sealed segment, up to its damage when there is some; 0 for none. */
+async function lastSeqOf(segment: SealedFile, { fs, damage }: OpenActiveOptions): Promise<number> {
+  const fd = fs.openSync(segment.path, 'r')
+  try {
+    return (
+      await describeSealed(fs, fd, segment.path, ({ offset, message }) =>
+        damage.add({ kind: 'segment', file: segment.name, offset, detail: message }),
+      )
+    ).lastSeq
   } finally {
-    fs.closeSync(sealed)
+    fs.closeSync(fd)
   }
 }
 
@@ -124,11 +142,10 @@ async function joinSealed(
 async function dropSealedPart(
   dir: string,
   active: OpenedActive,
-  sealed: number,
   newest: SealedFile,
   { fs, logger, failpoint }: OpenActiveOptions,
 ): Promise<OpenedActive> {
-  const shared = await commonPrefix(fs, active, sealed, newest)
+  const shared = await commonPrefix(fs, active, newest)
   if (shared === undefined) {
     logger.warn({ dir, segment: newest.name }, 'the active segment repeats numbers of the newest sealed one')
     return active
@@ -139,28 +156,27 @@ async function dropSealedPart(
     return { ...active, sizeBytes: 0 }
   }
   const temp = `${dir}/${TEMP_PREFIX}active`
-  removeQuietly(fs, temp)
-  const fd = fs.openSync(temp, 'ax+', 0o600)
+  let fd: number | undefined
   try {
+    fd = fs.openSync(temp, 'ax+', 0o600)
     await copyRange(fs, active.fd, fd, shared, active.sizeBytes)
     await syncFile(fs, fd)
     fs.renameSync(temp, `${dir}/${ACTIVE_SEGMENT}`)
     syncDirSync(fs, dir)
   } catch (error) {
-    fs.closeSync(fd)
-    throw error
+    if (fd !== undefined) fs.closeSync(fd)
+    removeQuietly(fs, temp)
+    // Only a saving of space failed (the disk may be full): the reader tells repeated events apart by their ids.
+    logger.warn({ err: error, dir, segment: newest.name }, 'lines that are sealed could not be dropped')
+    return active
   }
   fs.closeSync(active.fd)
   return { ...active, fd, sizeBytes: active.sizeBytes - shared }
 }
 
 /** Length of the sealed segment's lines when the active segment begins with exactly them. */
-async function commonPrefix(
-  fs: JournalFs,
-  active: OpenedActive,
-  sealed: number,
-  newest: SealedFile,
-): Promise<number | undefined> {
+async function commonPrefix(fs: JournalFs, active: OpenedActive, newest: SealedFile): Promise<number | undefined> {
+  const sealed = fs.openSync(newest.path, 'r')
   const source = new ZstdSource(fs, sealed, newest.path)
   const ours = Buffer.allocUnsafe(128 * 1024)
   const theirs = Buffer.allocUnsafe(128 * 1024)
@@ -184,5 +200,7 @@ async function commonPrefix(
   } catch {
     // A damaged segment is no reason to cut anything.
     return undefined
+  } finally {
+    fs.closeSync(sealed)
   }
 }

@@ -9,7 +9,7 @@ import type { Logger } from '../logger.ts'
 export interface JournalWriterOptions {
   /** `turn-boundary`: {@link JournalWriter.turnEnded} and barriers sync. `every-event`: {@link JournalWriter.committed} does too. `none`: nothing syncs. */
   fsync: FsyncMode
-  /** The active segment is sealed at the end of a turn that leaves it at least this large, in bytes. */
+  /** The active segment is sealed at the end of a turn, or at a snapshot, that finds it at least this large, in bytes. */
   rotateBytes: number
   sessionId: string
   /** The first seq to allot is at least this; above what the journal holds in any case. */
@@ -20,7 +20,7 @@ export interface JournalWriterOptions {
   clock?: Clock
   failpoint?: Failpoint
   fs?: JournalFs
-  /** Called once when the disk begins to fail. */
+  /** Called once when the disk begins to fail, with {@link JournalWriter.behind} set; once more only when it was mended and fails again. */
   onError?: (error: NexusError) => void
 }
 

@@ -4,18 +4,29 @@ import { systemClock, type Clock } from '../clock.ts'
 import { DurableLog } from '../log/durable-log.ts'
 import { noFailpoint } from '../files/failpoints.ts'
 import { finishRewind } from '../rewind/finish-rewind.ts'
-import { ACTIVE_SEGMENT, SCHEMA_VERSION, TEMP_PREFIX } from '../format/format.ts'
+import {
+  ACTIVE_SEGMENT,
+  ARCHIVE_DIR,
+  CACHE_DIR,
+  FORCED_ROTATION_BYTES,
+  SCHEMA_VERSION,
+  TEMP_PREFIX,
+} from '../format/format.ts'
+import { DamageLog, type JournalDamage } from '../format/damage.ts'
+import { claimJournal } from '../files/open-journals.ts'
 import { readHeader, writeHeader } from '../format/header.ts'
 import { highestSegmentNumber, listNames, sealedFiles } from '../format/journal-files.ts'
 import { nodeFs, syncDir, type JournalFs } from '../files/journal-fs.ts'
 import { silentLogger } from '../logger.ts'
-import { openActive } from './open-active.ts'
+import { openActive, type OpenedActive } from './open-active.ts'
 import { Projections, type ProjectionHandler } from './projections.ts'
 import { encodeRecord, type JournalRecord } from '../format/record.ts'
 import { rotate } from './rotation.ts'
 import { snapshotJournal, type JournalSnapshot } from './snapshot-journal.ts'
 import { within } from '../within.ts'
 import { validateOptions, type JournalWriterOptions } from './writer-options.ts'
+
+type Resolved = Required<Omit<JournalWriterOptions, 'initialSeq' | 'committedSegment'>>
 
 /** How long to wait. */
 export interface WaitOptions {
@@ -27,16 +38,16 @@ export interface WaitOptions {
 /** How long a barrier waits for a failing disk when nothing else is said, in milliseconds. */
 export const BARRIER_DEADLINE_MS: number = 30_000
 
-/** A segment that one endless turn makes this large is sealed before the turn ends, in bytes. */
-const FORCED_ROTATION_BYTES = 128 * 1024 * 1024
-
 /**
- * Appends events to the journal of one session. One process at a time: the caller holds the session's lock.
+ * Appends events to the journal of one session. One process at a time: the caller holds the session's lock. A second
+ * writer in the same process is refused.
  *
- * @see spec 20, Writer
+ * @see docs/concepts/journal.md
  */
 export class JournalWriter {
-  readonly #options: Required<Omit<JournalWriterOptions, 'initialSeq' | 'committedSegment' | 'onError'>>
+  /** What was found wrong with the end of the journal when it was opened; the first thousand faults. */
+  readonly damage: readonly JournalDamage[]
+  readonly #options: Resolved
   readonly #dir: string
   readonly #log: DurableLog
   readonly #projections: Projections
@@ -49,15 +60,17 @@ export class JournalWriter {
   /** Keeps a long turn from trying again and again. */
   #rotationFailed = false
   #closing: Promise<void> | undefined
+  readonly #release: () => void
 
   private constructor(
     dir: string,
-    options: Required<Omit<JournalWriterOptions, 'initialSeq' | 'committedSegment' | 'onError'>>,
-    onError: (error: NexusError) => void,
-    state: { fd: number; sizeBytes: number; lastSeq: number; highestSegment: number },
+    options: Resolved,
+    state: OpenedActive & { highestSegment: number; damage: DamageLog; release: () => void },
   ) {
+    this.damage = state.damage.entries
     this.#dir = dir
     this.#options = options
+    this.#release = state.release
     this.#lastSeq = state.lastSeq
     this.#highestSegment = state.highestSegment
     this.#projections = new Projections(options.logger)
@@ -68,24 +81,25 @@ export class JournalWriter {
       syncs: options.fsync !== 'none',
       lostLine: (seq: number) => this.#lostLine(seq),
       onWritten: (seq: number) => this.#onWritten(seq),
-      onError,
     }
     this.#log = new DurableLog(log, state.fd, state.sizeBytes, state.lastSeq)
   }
 
   /**
    * Opens the journal in `dir`, creating both when they are missing. Mends what a crash left: a torn last line is kept
-   * aside as `torn-<time>.part`, leftovers of an interrupted rotation are removed.
+   * aside as `torn-<time>.part`, leftovers of an interrupted rotation are removed. What was wrong is in {@link damage}.
    *
-   * @throws `INVALID_ARGUMENT` for a bad option, `UNSUPPORTED` for another schema version, `CORRUPT` for an unreadable
+   * @throws `INVALID_ARGUMENT` for a bad option, `LOCKED` while this process has the journal open already, `UNSUPPORTED` for another schema version, `CORRUPT` for an unreadable
    * header, `LOCAL_IO`, `PERMISSION`
    */
   static async open(dir: string, options: JournalWriterOptions): Promise<JournalWriter> {
     validateOptions(options)
     const { fs = nodeFs, clock = systemClock, logger = silentLogger, failpoint = noFailpoint } = options
-    const full = { ...options, fs, clock, logger, failpoint }
+    const full = { onError: () => undefined, ...options, fs, clock, logger, failpoint }
+    let release: (() => void) | undefined
     try {
       await makeDir(fs, dir)
+      release = claimJournal(fs, dir, 'journal.open')
       await finishRewind(dir, fs, failpoint)
       const names = removeLeftovers(fs, dir)
       if (!readHeader(dir, fs)) {
@@ -95,10 +109,14 @@ export class JournalWriter {
       const sealed = sealedFiles(dir, names)
       const highestSegment = Math.max(highestSegmentNumber(dir, fs), options.committedSegment ?? 0)
       await syncNames(fs, dir)
-      const active = await openActive(dir, sealed.at(-1), full)
+      const damage = new DamageLog()
+      const active = await openActive(dir, sealed, { ...full, damage })
       const lastSeq = Math.max(active.lastSeq, (options.initialSeq ?? 1) - 1)
-      return new JournalWriter(dir, full, options.onError ?? (() => undefined), { ...active, lastSeq, highestSegment })
+      if (damage.total > 0)
+        logger.warn({ dir, damage: damage.entries.slice(0, 10), faults: damage.total }, 'the journal is damaged')
+      return new JournalWriter(dir, full, { ...active, lastSeq, highestSegment, damage, release })
     } catch (error) {
+      release?.()
       throw isNexusError(error) ? error : fromSystemError(error, 'journal.open', dir)
     }
   }
@@ -154,7 +172,8 @@ export class JournalWriter {
   }
 
   /**
-   * Resolves when everything appended so far has been written and, unless the policy is `none`, synced.
+   * Resolves when everything appended so far has been written and, unless the policy is `none`, synced. A rotation begins
+   * in the background when the active segment has become large enough.
    *
    * @throws `UNAVAILABLE` with the disk's error as cause when that takes longer than the deadline, `CLOSED`, or the
    * signal's reason
@@ -163,6 +182,7 @@ export class JournalWriter {
     this.#assertOpen('journal.barrier')
     options.signal?.throwIfAborted()
     await this.#settle(options)
+    if (!this.#rotation) this.#rotateWhenDue()
   }
 
   async #settle(options: WaitOptions): Promise<void> {
@@ -177,14 +197,19 @@ export class JournalWriter {
   }
 
   /**
-   * The barrier at the end of a turn. When the active segment has become large enough, a rotation begins in the
-   * background; {@link snapshot}, {@link close} and the end of the next turn wait for it, so that turns which follow each
+   * The barrier at the end of a turn. It waits for the rotation that an earlier one began, so that turns which follow each
    * other faster than they can be compressed do not pile up in one segment.
    */
   async turnEnded(options: WaitOptions = {}): Promise<void> {
+    const earlier = this.#rotation
     await this.barrier(options)
+    if (!earlier) return
     // The turn is durable: that a rotation takes too long is no failure of it.
-    if (this.#rotation) await this.#within(this.#rotation, options).catch(() => undefined)
+    await this.#within(earlier, options).catch(() => undefined)
+    this.#rotateWhenDue()
+  }
+
+  #rotateWhenDue(): void {
     if (this.#log.sizeBytes >= this.#options.rotateBytes) this.#startRotation()
   }
 
@@ -202,8 +227,7 @@ export class JournalWriter {
   }
 
   #startOwedRotation(): void {
-    if (this.#rotationOwed && this.#holds === 0 && this.#log.sizeBytes >= this.#options.rotateBytes)
-      this.#startRotation()
+    if (this.#rotationOwed && this.#holds === 0) this.#rotateWhenDue()
   }
 
   async #rotate(): Promise<void> {
@@ -228,13 +252,18 @@ export class JournalWriter {
 
   /**
    * The journal at one instant that covers everything appended before the call: header and sealed segments are named in
-   * place, the active segment is copied to `destDir`, which exists. Appends go on meanwhile. Also works after
-   * {@link close}, on what was written until then.
+   * place, the active segment is copied to `destDir`, which exists. Appends go on meanwhile. An active segment that has
+   * become large enough is sealed first, so that a session without turns rotates as well, and a commit stores its lines
+   * once. Also works after {@link close}, on what was written until then.
    *
    * @throws what {@link barrier} throws; `LOCAL_IO` when the copy fails
    */
   async snapshot(destDir: string, options: { signal?: AbortSignal } = {}): Promise<JournalSnapshot> {
     const { fs, failpoint } = this.#options
+    if (!this.#closing) {
+      await this.#settle(options)
+      if (!this.#rotation) this.#rotateWhenDue()
+    }
     this.#holds++
     try {
       if (this.#rotation) await this.#within(this.#rotation, options)
@@ -282,6 +311,8 @@ export class JournalWriter {
       await this.#log.close()
     } catch (error) {
       throw fromSystemError(error, 'journal.close', this.#dir)
+    } finally {
+      this.#release()
     }
   }
 
@@ -321,8 +352,13 @@ async function syncNames(fs: JournalFs, dir: string): Promise<void> {
   }
 }
 
-/** Removes unfinished files of an earlier writer; returns the names that stay. */
+/** Removes unfinished files of earlier writers, rewinds and tool caches; returns the names in `dir` that stay. */
 function removeLeftovers(fs: JournalFs, dir: string): string[] {
+  for (const name of [CACHE_DIR, ARCHIVE_DIR]) removeTemps(fs, `${dir}/${name}`)
+  return removeTemps(fs, dir)
+}
+
+function removeTemps(fs: JournalFs, dir: string): string[] {
   return listNames(fs, dir).filter((name) => {
     if (!name.startsWith(TEMP_PREFIX)) return true
     fs.rmSync(`${dir}/${name}`, { recursive: true, force: true })
