@@ -1,3 +1,5 @@
+import type { SyncFailpoint } from '@nexus/host'
+
 /**
  * Every place where a test may throw or kill the process, as `area:step`. Each stands between two steps whose order
  * matters, and is visited by the crash tests.
@@ -40,7 +42,4 @@ export const FAILPOINTS = [
 export type FailpointName = (typeof FAILPOINTS)[number]
 
 /** Called at each of {@link FAILPOINTS}. May throw, which counts as a failure of the step, or end the process. */
-export type Failpoint = (name: FailpointName) => void
-
-/** What production code runs with. */
-export const noFailpoint: Failpoint = () => undefined
+export type Failpoint = SyncFailpoint<FailpointName>

@@ -1,6 +1,6 @@
 import nodeFsModule from 'node:fs'
 import { NexusError } from '@nexus/errors'
-import { TimeSlice } from '../time-slice.ts'
+import { Slices } from '@nexus/host'
 
 /**
  * The file functions the journal calls, so that tests can fail, tear or record them. Writes and reads are synchronous
@@ -43,7 +43,13 @@ const FLAGS: Readonly<Record<string, number>> = {
   wx: O_WRONLY | O_CREAT | O_EXCL,
 }
 
-function openPlain(path: nodeFsModule.PathLike, flags: nodeFsModule.OpenMode, mode?: nodeFsModule.Mode | null): number {
+/** Opens a plain file or directory. `shown` is the path that an error names. */
+export function openPlain(
+  path: nodeFsModule.PathLike,
+  flags: nodeFsModule.OpenMode,
+  mode?: nodeFsModule.Mode | null,
+  shown: nodeFsModule.PathLike = path,
+): number {
   const bits = FLAGS[String(flags)]
   if (bits === undefined) throw new TypeError(`the journal opens no file with ${flags}`)
   let fd: number
@@ -51,15 +57,16 @@ function openPlain(path: nodeFsModule.PathLike, flags: nodeFsModule.OpenMode, mo
     fd = nodeFsModule.openSync(path, bits | SAFELY, mode)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    throw code === 'ELOOP' || code === 'ENXIO' ? notPlain(path, error) : error
+    throw code === 'ELOOP' || code === 'ENXIO' ? notPlain(shown, error) : error
   }
   const stat = nodeFsModule.fstatSync(fd)
   if (stat.isFile() || (stat.isDirectory() && flags === 'r')) return fd
   nodeFsModule.closeSync(fd)
-  throw notPlain(path)
+  throw notPlain(shown)
 }
 
-function notPlain(path: nodeFsModule.PathLike, cause?: unknown): NexusError {
+/** What is thrown for a path that leads to something else than a plain file or directory. */
+export function notPlain(path: nodeFsModule.PathLike, cause?: unknown): NexusError {
   const message = `${String(path)} is a link or another special file, and the journal keeps to plain ones: remove it`
   return new NexusError('LOCAL_IO', message, { op: 'journal.open', key: String(path), cause })
 }
@@ -153,7 +160,7 @@ const COPY_BYTES = 256 * 1024
 /** Appends bytes `from`..`to` of one file to another, leaving the event loop free every few milliseconds. */
 export async function copyRange(fs: JournalFs, source: number, dest: number, from: number, to: number): Promise<void> {
   const buffer = Buffer.allocUnsafe(Math.min(COPY_BYTES, Math.max(0, to - from)))
-  const time = new TimeSlice()
+  const time = new Slices()
   for (let position = from; position < to;) {
     position += copyPiece(fs, source, dest, position, to, buffer)
     const rest = time.rest()

@@ -1,12 +1,9 @@
 import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
-import { AsyncLock } from '../async-lock.ts'
-import type { Clock, TimerHandle } from '../clock.ts'
+import { AsyncLock, type Clock, type Logger, type TimerHandle, within } from '@nexus/host'
 import type { Failpoint } from '../files/failpoints.ts'
 import { syncData, writeFully, type JournalFs } from '../files/journal-fs.ts'
-import type { Logger } from '../logger.ts'
 import { PendingLines, type WrittenText } from './pending-lines.ts'
 import { rewriteUnsynced } from './rewrite-unsynced.ts'
-import { within } from '../within.ts'
 
 export interface DurableLogOptions {
   dir: string

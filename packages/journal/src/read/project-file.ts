@@ -1,6 +1,12 @@
 import type { JournalFs } from '../files/journal-fs.ts'
-import type { ProjectionHandler } from '../write/projections.ts'
+import type { JournalEnvelope } from '../format/record.ts'
 import { JournalReader } from './reader.ts'
+
+/**
+ * Receives events in the order of their seqs. A returned promise is not waited for while the journal is live (its
+ * rejection is logged), and is waited for by `projectFile`.
+ */
+export type ProjectionHandler = (envelope: JournalEnvelope) => void | Promise<void>
 
 /**
  * Feeds the events of these types to a projection handler, from the files of a journal instead of a live writer. A

@@ -1,4 +1,5 @@
 import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
+import { Slices } from '@nexus/host'
 import { DamageLog, SegmentDamagedError, type DamageKind, type JournalDamage } from '../format/damage.ts'
 import { EarlierIds } from './earlier-ids.ts'
 import { HEADER_FILE } from '../format/format.ts'
@@ -9,7 +10,6 @@ import type { JournalEnvelope } from '../format/record.ts'
 import { SegmentEvents } from './segment-events.ts'
 import { describeSealed, readLastSeqOfSegment } from '../segment/segment-seq.ts'
 import { Sequence } from './sequence.ts'
-import { TimeSlice } from '../time-slice.ts'
 
 /** What {@link JournalReader.open} takes. */
 export interface JournalReaderOptions {
@@ -95,7 +95,7 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     const earlier = new EarlierIds(this.#fs, paths)
     this.#sweptSeq = sweptSeq(this.#dir, this.#fs)
     const sequence = (this.#sequence = new Sequence(damage, earlier, this.#options.fromSeq ?? 1, this.#sweptSeq))
-    const time = new TimeSlice(undefined, this.#options.signal)
+    const time = new Slices({ signal: this.#options.signal })
     try {
       for await (const path of this.#segments()) {
         paths.push(path)
@@ -110,7 +110,7 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     path: string,
     sequence: Sequence,
     damage: DamageLog,
-    time: TimeSlice,
+    time: Slices,
   ): AsyncGenerator<JournalEnvelope[], undefined> {
     const segment = this.#open(path, damage)
     if (!segment) return
@@ -187,7 +187,7 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
   /** Seq of the last `agent.turn.end`; 0 for none. Reads backwards, a segment at a time. */
   async lastTurnBoundary(): Promise<number> {
     const paths = [...listSealed(this.#dir, this.#fs).map(({ path }) => path), activePath(this.#dir, this.#fs)]
-    const time = new TimeSlice(undefined, this.#options.signal)
+    const time = new Slices({ signal: this.#options.signal })
     for (const path of paths.toReversed()) {
       const seq = await this.#turnEndIn(path, time)
       if (seq > 0) return seq
@@ -195,7 +195,7 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     return 0
   }
 
-  async #turnEndIn(path: string, time: TimeSlice): Promise<number> {
+  async #turnEndIn(path: string, time: Slices): Promise<number> {
     const segment = this.#open(path, new DamageLog())
     let found = 0
     try {

@@ -5,14 +5,15 @@ import { tempDir } from '../../test/support/temp-dir.ts'
 import { Coordinator } from './coordinator.ts'
 import { readOpenTurn } from './read-open-turn.ts'
 import { ToolCache } from './tool-cache.ts'
+import { REFIRED_SOURCE } from './turns.ts'
 
-type Step = [type: string, payload?: unknown]
+type Step = [type: string, payload?: unknown, source?: string]
 
 async function journalOf(steps: readonly Step[], rotateBytes = 1 << 30): Promise<string> {
   const dir = tempDir()
   const writer = await openWriter(dir, { rotateBytes })
-  for (const [type, payload] of steps) {
-    writer.append(event(type, payload))
+  for (const [type, payload, source = 'test'] of steps) {
+    writer.append(event(type, payload, { source }))
     if (type === 'agent.turn.end') await writer.turnEnded()
   }
   await writer.close()
@@ -48,9 +49,36 @@ describe('turns', () => {
       { partial: true, input: 'two', boundary: 4, completed: ['one'] },
     ],
     [
-      'an input that no turn took up',
+      'an input that was journaled before its turn began',
       [...turn('one'), ['io.input', { content: 'two' }]],
+      { partial: false, input: 'two', boundary: 4, completed: ['one'] },
+    ],
+    [
+      'an input that no turn took up in a run that ended in order',
+      [...turn('one'), ['io.input', { content: 'two' }], ['core.shutdown']],
       { partial: false, input: undefined, boundary: 4, completed: ['one'] },
+    ],
+    [
+      'an input that a resume gave again before its turn had begun',
+      [['io.input', { content: 'one' }], ['io.input', { content: 'one' }, REFIRED_SOURCE], ...turn('').slice(1)],
+      { partial: false, input: undefined, boundary: 5, completed: ['one'] },
+    ],
+    [
+      'an interrupted turn, and the next input',
+      [['io.input', { content: 'one' }], ['agent.turn.start', { turn_id: 'a' }], ...turn('two')],
+      { partial: false, input: undefined, boundary: 6, completed: ['two'] },
+    ],
+    [
+      'turns that overlap',
+      [
+        ['io.input', { content: 'one' }],
+        ['agent.turn.start', { turn_id: 'a' }],
+        ['io.input', { content: 'two' }],
+        ['agent.turn.start', { turn_id: 'b' }],
+        ['agent.turn.end', { turn_id: 'b' }],
+        ['agent.turn.end', { turn_id: 'a' }],
+      ],
+      { partial: false, input: undefined, boundary: 6, completed: ['two', 'one'] },
     ],
     [
       'an input that came while a turn was going on',
@@ -72,7 +100,7 @@ describe('turns', () => {
         ['agent.turn.start'],
         ['agent.turn.end'],
       ],
-      { partial: false, input: undefined, boundary: 5, completed: ['one', 'one'] },
+      { partial: false, input: undefined, boundary: 5, completed: ['one'] },
     ],
     [
       'a turn without an input',
@@ -234,5 +262,60 @@ describe('run', () => {
     await expect(coordinator.run({ emit: async () => undefined })).rejects.toMatchObject({ code: 'PRECONDITION' })
     controller.abort(new Error('enough'))
     await expect(running).rejects.toThrow('enough')
+  })
+
+  it('gives each turn its own answers, also when the one before did not take all of its', async () => {
+    const dir = await journalOf([
+      ['io.input', { content: 'one' }],
+      ['agent.turn.start'],
+      ['llm.response', { content: 'one/a' }],
+      ['llm.response', { content: 'one/b' }],
+      ['agent.turn.end'],
+      ['io.input', { content: 'never finished' }],
+      ['agent.turn.start'],
+      ['llm.response', { content: 'lost/a' }],
+      ...turn('two'),
+      ...turn('three'),
+    ])
+    const coordinator = await Coordinator.open(dir)
+    const got: unknown[] = []
+    await coordinator.run({
+      emit: async (_, payload) => {
+        got.push([(payload as { content: string }).content, await coordinator.llmResponse()])
+      },
+    })
+    expect(got).toEqual([
+      ['one', { content: 'one/a' }],
+      ['two', { content: 'answer to two' }],
+      ['three', { content: 'answer to three' }],
+    ])
+  })
+
+  it('tells the answers of overlapping turns apart by their turn ids', async () => {
+    const dir = await journalOf([
+      ['io.input', { content: 'one' }],
+      ['agent.turn.start', { turn_id: 'a' }],
+      ['io.input', { content: 'two' }],
+      ['agent.turn.start', { turn_id: 'b' }],
+      ['tool.result', { name: 't', output: 'for one', turn_id: 'a' }],
+      ['tool.result', { name: 't', output: 'for two', turn_id: 'b' }],
+      ['agent.turn.end', { turn_id: 'b' }],
+      ['agent.turn.end', { turn_id: 'a' }],
+    ])
+    const coordinator = await Coordinator.open(dir)
+    const got: unknown[] = []
+    await coordinator.run({ emit: async () => void got.push(await coordinator.toolResult({ name: 't' })) })
+    expect(got).toMatchObject([{ output: 'for two' }, { output: 'for one' }])
+  })
+
+  it('refuses to replay a journal that this process is writing, and adds nothing to it', async () => {
+    const dir = await journalOf(turn('one'))
+    const coordinator = await Coordinator.open(dir)
+    const writer = await openWriter(dir)
+    await expect(
+      coordinator.run({ emit: async (type, payload) => writer.append(event(type, payload)) }),
+    ).rejects.toMatchObject({ code: 'LOCKED' })
+    await writer.close()
+    expect((await Coordinator.open(dir)).lastSeq).toBe(4)
   })
 })

@@ -1,5 +1,5 @@
 import { isNexusError, NexusError } from '@nexus/errors'
-import { systemClock, type Clock } from '../clock.ts'
+import { type Clock, systemClock, within } from '@nexus/host'
 import type { JournalDamage } from '../format/damage.ts'
 import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
 import { refuseWhileWritten } from '../files/open-journals.ts'
@@ -8,7 +8,6 @@ import type { JournalEnvelope } from '../format/record.ts'
 import { ResultStash } from './result-stash.ts'
 import { ToolCache } from './tool-cache.ts'
 import { fieldOf, Turns } from './turns.ts'
-import { within } from '../within.ts'
 
 /** What a replay emits to; the engine's bus fits. */
 export interface ReplayTarget {

@@ -1,10 +1,11 @@
 import { fromSystemError, isNexusError } from '@nexus/errors'
+import { Slices } from '@nexus/host'
 import { activePath, listSealed } from '../format/journal-files.ts'
-import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
+import { holdDirectory } from '../files/held-directory.ts'
+import type { JournalFs } from '../files/journal-fs.ts'
 import { LineReader } from '../segment/line-reader.ts'
 import { decodeLine, type JournalEnvelope } from '../format/record.ts'
 import { segmentSource } from '../segment/segment-source.ts'
-import { TimeSlice } from '../time-slice.ts'
 import { TURN_TYPES, Turns } from './turns.ts'
 
 /** How the journal ends. */
@@ -29,7 +30,16 @@ export async function readOpenTurn(
   dir: string,
   options: { signal?: AbortSignal; fs?: JournalFs } = {},
 ): Promise<OpenTurn> {
-  const { fs = nodeFs, signal } = options
+  const { signal } = options
+  const held = holdDirectory(dir, options.fs)
+  try {
+    return await readBackwards(dir, held.fs, signal)
+  } finally {
+    held.close()
+  }
+}
+
+async function readBackwards(dir: string, fs: JournalFs, signal: AbortSignal | undefined): Promise<OpenTurn> {
   const paths = [...listSealed(dir, fs).map(({ path }) => path), activePath(dir, fs)]
   let events: JournalEnvelope[] = []
   for (const path of paths.toReversed()) {
@@ -51,7 +61,7 @@ export async function readOpenTurn(
 
 async function turnEventsOf(fs: JournalFs, path: string): Promise<JournalEnvelope[]> {
   const found: JournalEnvelope[] = []
-  const time = new TimeSlice()
+  const time = new Slices()
   let fd: number | undefined
   try {
     fd = fs.openSync(path, 'r')

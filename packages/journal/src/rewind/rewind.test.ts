@@ -35,7 +35,7 @@ describe('rewind', () => {
     async (toSeq) => {
       const dir = await journal()
       const before = await readAll(dir)
-      const { lastSeq, archive } = await rewind(dir, toSeq, { clock })
+      const { lastSeq, archive } = await rewind(dir, toSeq, { lock: 'private', clock })
       expect(lastSeq).toBe(toSeq)
       expect(await readAll(dir)).toEqual(before.slice(0, toSeq))
       expect(await verify(dir)).toMatchObject({ ok: true, duplicates: 0 })
@@ -50,7 +50,7 @@ describe('rewind', () => {
 
   it('never gives a new segment the number of one that was set aside', async () => {
     const dir = await journal()
-    await rewind(dir, 12, { clock })
+    await rewind(dir, 12, { lock: 'private', clock })
     expect(namesIn(dir).filter((name) => name.endsWith('.zst'))).toEqual(['events-001.jsonl.zst'])
     const writer = await openWriter(dir, { rotateBytes: 1 })
     writer.append(event('again'))
@@ -66,22 +66,22 @@ describe('rewind', () => {
   it.each([-1, 36, 1.5, Number.NaN])('refuses seq %d and changes nothing', async (toSeq) => {
     const dir = await journal()
     const before = namesIn(dir)
-    await expect(rewind(dir, toSeq)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    await expect(rewind(dir, toSeq, { lock: 'private' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
     expect(namesIn(dir)).toEqual(before)
   })
 
   it('refuses a directory without a journal', async () => {
-    await expect(rewind(tempDir(), 0)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+    await expect(rewind(tempDir(), 0, { lock: 'private' })).rejects.toMatchObject({ code: 'NOT_FOUND' })
   })
 
   it('works on a journal whose end is torn, or lacks its newline', async () => {
     const dir = await journal()
     const path = `${dir}/events.jsonl`
     truncateSync(path, statSync(path).size - 1)
-    await rewind(dir, 35, { clock })
+    await rewind(dir, 35, { lock: 'private', clock })
     expect(seqsOf(await readAll(dir))).toEqual(range(1, 35))
     appendFileSync(path, '{"seq":36,"ty')
-    await rewind(dir, 33, { clock })
+    await rewind(dir, 33, { lock: 'private', clock })
     expect(seqsOf(await readAll(dir))).toEqual(range(1, 33))
   })
 
@@ -89,8 +89,8 @@ describe('rewind', () => {
     const dir = await journal()
     const before = await readAll(dir)
     const fs = faultyFs(({ name }) => (name === 'linkSync' ? systemError('EPERM') : undefined))
-    const { archive } = await rewind(dir, 12, { clock, fs })
-    await restore(dir, archive, { clock, fs })
+    const { archive } = await rewind(dir, 12, { lock: 'private', clock, fs })
+    await restore(dir, archive, { lock: 'private', clock, fs })
     expect(await readAll(dir)).toEqual(before)
     expect(fs.open.size).toBe(0)
   })
@@ -104,7 +104,7 @@ describe('rewind', () => {
         const writes = name !== 'openSync' || args[1] === 'w'
         return name === failing && writes && calls++ === 0 ? systemError('ENOSPC') : undefined
       })
-      await expect(rewind(dir, 12, { clock, fs })).rejects.toMatchObject({
+      await expect(rewind(dir, 12, { lock: 'private', clock, fs })).rejects.toMatchObject({
         code: 'LOCAL_IO',
         cause: { code: 'ENOSPC' },
       })
@@ -118,21 +118,21 @@ describe('restore', () => {
   it('brings a journal back, and keeps the one it replaces', async () => {
     const dir = await journal()
     const original = await readAll(dir)
-    const first = await rewind(dir, 12, { clock })
+    const first = await rewind(dir, 12, { lock: 'private', clock })
     const writer = await openWriter(dir, { rotateBytes: 1 })
     for (let i = 0; i < 5; i++) writer.append(event('other path'))
     await writer.turnEnded()
     await writer.close()
     const otherPath = await readAll(dir)
 
-    const second = await restore(dir, first.archive, { clock })
+    const second = await restore(dir, first.archive, { lock: 'private', clock })
     expect(second).toEqual({ lastSeq: 35, archive: '20261129T163412123Z-1' })
     expect(await readAll(dir)).toEqual(original)
     expect(await verify(dir)).toMatchObject({ ok: true, duplicates: 0 })
 
-    await restore(dir, second.archive, { clock })
+    await restore(dir, second.archive, { lock: 'private', clock })
     expect(await readAll(dir)).toEqual(otherPath)
-    expect(listArchives(dir).map(({ name, lastSeq }) => [name, lastSeq])).toEqual([
+    expect((await listArchives(dir)).map(({ name, lastSeq }) => [name, lastSeq])).toEqual([
       ['20261129T163412123Z', 35],
       ['20261129T163412123Z-1', 17],
       ['20261129T163412123Z-2', 35],
@@ -141,24 +141,24 @@ describe('restore', () => {
 
   it.each(['', '.', '..', '../x', 'x', '20261129T163412999Z'])('refuses %j', async (name) => {
     const dir = await journal()
-    await rewind(dir, 12, { clock })
-    await expect(restore(dir, name)).rejects.toMatchObject({ code: 'NOT_FOUND' })
+    await rewind(dir, 12, { lock: 'private', clock })
+    await expect(restore(dir, name, { lock: 'private' })).rejects.toMatchObject({ code: 'NOT_FOUND' })
     expect(seqsOf(await readAll(dir))).toEqual(range(1, 12))
   })
 })
 
 describe('listArchives', () => {
   it('is empty where nothing was set aside', async () => {
-    expect(listArchives(await journal())).toEqual([])
-    expect(listArchives(`${tempDir()}/none`)).toEqual([])
+    expect(await listArchives(await journal())).toEqual([])
+    expect(await listArchives(`${tempDir()}/none`)).toEqual([])
   })
 
   it('tells size and place', async () => {
     const dir = await journal()
-    const { archive } = await rewind(dir, 12, { clock })
+    const { archive } = await rewind(dir, 12, { lock: 'private', clock })
     const path = `${dir}/archive/${archive}`
     const sizeBytes = readdirSync(path).reduce((sum, name) => sum + statSync(`${path}/${name}`).size, 0)
-    expect(listArchives(dir)).toEqual([{ name: archive, path, lastSeq: 35, sizeBytes }])
+    expect(await listArchives(dir)).toEqual([{ name: archive, path, lastSeq: 35, sizeBytes }])
   })
 })
 
@@ -172,8 +172,10 @@ async function interrupted(
   const failpoint = (name: string): void => {
     if (name === point) throw new Error('power is gone')
   }
-  const before = work === 'restore' ? await rewind(dir, 12, { clock }) : undefined
-  const changing = before ? restore(dir, before.archive, { clock, failpoint }) : rewind(dir, 12, { clock, failpoint })
+  const before = work === 'restore' ? await rewind(dir, 12, { lock: 'private', clock }) : undefined
+  const changing = before
+    ? restore(dir, before.archive, { lock: 'private', clock, failpoint })
+    : rewind(dir, 12, { lock: 'private', clock, failpoint })
   const error = await changing.catch((caught: unknown) => caught)
   return { dir, error, expected: before ? original : original.slice(0, 12) }
 }
@@ -214,5 +216,40 @@ describe('a rewind that was interrupted after the decision', () => {
       await expect(openWriter(dir)).rejects.toMatchObject({ code: 'CORRUPT' })
     }
     expect(readFileSync(`${dir}/header.json`, 'utf8')).toContain('s1')
+  })
+})
+
+describe('the lock of the session', () => {
+  it('is held while the journal is changed, and given back, also after a failure', async () => {
+    const dir = await journal()
+    const calls: string[] = []
+    const lock = async (): Promise<() => void> => {
+      calls.push('locked')
+      return () => void calls.push('released')
+    }
+    const failpoint = (name: string): void => void (name === 'rewind:decided' && calls.push(name))
+    const { archive } = await rewind(dir, 12, { lock, clock, failpoint })
+    expect(calls).toEqual(['locked', 'rewind:decided', 'released'])
+    await restore(dir, archive, { lock, clock })
+    await expect(rewind(dir, 99, { lock, clock })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    expect(calls.slice(3)).toEqual(['locked', 'released', 'locked', 'released'])
+  })
+
+  it('is asked for, and what it says ends the rewind', async () => {
+    const dir = await journal()
+    const before = namesIn(dir)
+    await expect(rewind(dir, 12, {} as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    await expect(restore(dir, 'x', {} as never)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+    const lock = (): Promise<never> => Promise.reject(new Error('pid 7 holds the session'))
+    await expect(rewind(dir, 12, { lock })).rejects.toThrow('pid 7')
+    expect(namesIn(dir)).toEqual(before)
+  })
+
+  it('does not make up for a writer of this process', async () => {
+    const dir = await journal()
+    const writer = await openWriter(dir)
+    await expect(rewind(dir, 12, { lock: 'private' })).rejects.toMatchObject({ code: 'LOCKED' })
+    await writer.close()
+    expect(await rewind(dir, 12, { lock: 'private' })).toMatchObject({ lastSeq: 12 })
   })
 })

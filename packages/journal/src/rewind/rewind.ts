@@ -1,12 +1,13 @@
 import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
+import { type Clock, fileTimestamp, systemClock, noFailpoint } from '@nexus/host'
 import { archiveJournal } from './archive-journal.ts'
-import { fileTimestamp, systemClock, type Clock } from '../clock.ts'
 import { copyLines } from '../segment/copy-lines.ts'
-import { noFailpoint, type Failpoint } from '../files/failpoints.ts'
+import type { Failpoint } from '../files/failpoints.ts'
 import { finishRewind } from './finish-rewind.ts'
 import { ACTIVE_SEGMENT, ARCHIVE_DIR } from '../format/format.ts'
 import { readHeader } from '../format/header.ts'
 import { copyFile, nodeFs, syncFile, type JournalFs } from '../files/journal-fs.ts'
+import { holdDirectory } from '../files/held-directory.ts'
 import { claimJournal } from '../files/open-journals.ts'
 import { activePath, listNames, listSealed, sealedFiles, sweptSeq, type SealedFile } from '../format/journal-files.ts'
 import { highestSeqOf } from '../read/reader.ts'
@@ -129,7 +130,7 @@ export async function listArchives(dir: string, options: { fs?: JournalFs } = {}
 async function change(
   op: string,
   dir: string,
-  { lock, clock = systemClock, failpoint = noFailpoint, fs = nodeFs }: RewindOptions,
+  { lock, clock = systemClock, failpoint = noFailpoint, fs: given }: RewindOptions,
   work: (context: Context) => Promise<RewoundJournal>,
 ): Promise<RewoundJournal> {
   if (lock !== 'private' && typeof lock !== 'function') {
@@ -139,15 +140,19 @@ async function change(
   }
   const unlock = lock === 'private' ? undefined : await lock()
   let release: (() => void) | undefined
+  let held: ReturnType<typeof holdDirectory> | undefined
   try {
+    held = holdDirectory(dir, given)
+    const { fs } = held
     if (!readHeader(dir, fs)) throw new NexusError('NOT_FOUND', `there is no journal in ${dir}`, { op, key: dir })
-    release = claimJournal(fs, dir, op)
+    release = claimJournal(given ?? nodeFs, dir, op)
     await finishRewind(dir, fs, failpoint)
     return await work({ dir, fs, clock, failpoint })
   } catch (error) {
     throw isNexusError(error) ? error : fromSystemError(error, op, dir)
   } finally {
     release?.()
+    held?.close()
     await unlock?.()
   }
 }

@@ -1,8 +1,8 @@
+import { Slices } from '@nexus/host'
 import { writeFully, type JournalFs } from '../files/journal-fs.ts'
 import { LineReader } from './line-reader.ts'
 import { decodeLine } from '../format/record.ts'
 import { seqOf } from './tail.ts'
-import { TimeSlice } from '../time-slice.ts'
 import type { ByteSource } from './byte-source.ts'
 
 /** Which lines to take: those above one seq, up to and including another. */
@@ -32,7 +32,7 @@ export async function copyLines(
   range: SeqRange,
 ): Promise<CopiedLines> {
   const copied = { events: 0, lastSeq: range.above, sizeBytes: 0, reachedEnd: false }
-  const time = new TimeSlice()
+  const time = new Slices()
   let unterminated: string | undefined
   const lines = new LineReader(source, (broken) => {
     unterminated = broken.text

@@ -1,7 +1,7 @@
+import { Slices } from '@nexus/host'
 import zstd from 'zstd-napi/binding.js'
 import { syncFile, writeFully, type JournalFs } from '../files/journal-fs.ts'
 import { encodeFooter } from './segment-footer.ts'
-import { TimeSlice } from '../time-slice.ts'
 
 export interface SealInput {
   /** Descriptor of the segment to compress. Bytes below `sizeBytes` must not change meanwhile. */
@@ -33,7 +33,7 @@ export async function sealSegment(
   try {
     const compressor = new FrameWriter((bytes) => writeFully(fs, dest, bytes), input.sizeBytes)
     const slice = Buffer.allocUnsafe(SLICE_BYTES)
-    const time = new TimeSlice(YIELD_AFTER_MS)
+    const time = new Slices({ sliceMs: YIELD_AFTER_MS })
     for (let position = 0; position < input.sizeBytes;) {
       const n = fs.readSync(input.fd, slice, 0, Math.min(SLICE_BYTES, input.sizeBytes - position), position)
       if (n === 0) throw new Error(`segment ended at byte ${position} of ${input.sizeBytes}`)

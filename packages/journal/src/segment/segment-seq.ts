@@ -1,7 +1,7 @@
 import { fromSystemError, isNexusError } from '@nexus/errors'
+import { Slices } from '@nexus/host'
 import { SegmentDamagedError } from '../format/damage.ts'
 import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
-import { TimeSlice } from '../time-slice.ts'
 import { LineReader } from './line-reader.ts'
 import { readFooter, type SegmentFooter } from './segment-footer.ts'
 import { isSealed } from './segment-source.ts'
@@ -54,7 +54,7 @@ export async function describeSealed(
 
 async function readThrough(fs: JournalFs, fd: number, path: string, found: SegmentFooter): Promise<void> {
   const lines = new LineReader(new ZstdSource(fs, fd, path), () => undefined)
-  const time = new TimeSlice()
+  const time = new Slices()
   for (let batch = lines.next(); batch; batch = lines.next()) {
     for (const line of batch.lines) {
       const seq = seqOf(line)

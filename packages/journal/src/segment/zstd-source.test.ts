@@ -13,11 +13,11 @@ interface Expanded {
   reads: number
 }
 
-function expand(bytes: Uint8Array, ceilingBytes?: number, step = 1000): Expanded {
+function expand(bytes: Uint8Array, step = 1000): Expanded {
   const path = `${tempDir()}/events-001.jsonl.zst`
   writeFileSync(path, bytes)
   const fd = openSync(path, 'r')
-  const source = new ZstdSource(nodeFs, fd, path, ceilingBytes)
+  const source = new ZstdSource(nodeFs, fd, path)
   const buffer = Buffer.alloc(step)
   const result: Expanded = { text: '', error: undefined, reads: 0 }
   try {
@@ -67,7 +67,7 @@ describe('ZstdSource', () => {
 
   it.each([1, 7, 100_000, 1_000_000])('gives the same bytes whatever the size of the reads (%i)', (step) => {
     const text = noise(400_000)
-    expect(expand(compress(Buffer.from(text)), undefined, step).text).toBe(text)
+    expect(expand(compress(Buffer.from(text)), step).text).toBe(text)
   })
 
   it('refuses a file that ends early, after every whole block before that', () => {
@@ -89,7 +89,7 @@ describe('ZstdSource', () => {
     const blocks = blockOffsets(bytes)
     const broken = blocks[5] ?? 0
     bytes[broken] = (bytes[broken] ?? 0) | 0b110
-    const { text: got, error } = expand(bytes, undefined, step)
+    const { text: got, error } = expand(bytes, step)
     expect(error).toBeInstanceOf(SegmentDamagedError)
     expect(error).toMatchObject({
       path: expect.stringContaining('events-001.jsonl.zst') as unknown,
@@ -139,9 +139,24 @@ describe('ZstdSource', () => {
     expect(() => {
       for (let n = source.read(buffer, 0, buffer.length); n > 0; n = source.read(buffer, 0, buffer.length))
         expanded += n
-    }).toThrow(/expands to more than 268435456 bytes/)
+    }).toThrow(/expands to more than 134217728 bytes/)
     closeSync(fd)
     expect(expanded).toBeLessThanOrEqual(256 * 1024 * 1024)
     expect(process.memoryUsage.rss() - before).toBeLessThan(100 * 1024 * 1024)
+  })
+
+  it('stops at what the footer says, so that a short segment can not be made a long one', () => {
+    const honest = Buffer.from('one line\n'.repeat(1000))
+    const footer = encodeFooter({ firstSeq: 1, lastSeq: 2, expandedBytes: honest.length })
+    expect(expand(Buffer.concat([compress(honest), footer]))).toMatchObject({
+      text: honest.toString(),
+      error: undefined,
+    })
+    const { text, error } = expand(Buffer.concat([compress(honest), compress(Buffer.alloc(50_000_000)), footer]))
+    expect(text.length).toBeLessThanOrEqual(honest.length)
+    expect(error).toMatchObject({
+      code: 'CORRUPT',
+      message: expect.stringContaining(`more than ${honest.length}`) as unknown,
+    })
   })
 })

@@ -1,15 +1,14 @@
 import { createHash } from 'node:crypto'
 import nodeFsModule from 'node:fs'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-import { systemClock, type Clock } from '../clock.ts'
-import { nodeFs, syncDir, type JournalFs } from '../files/journal-fs.ts'
+import { type Clock, type Logger, silentLogger, Slices, systemClock } from '@nexus/host'
+import { holdDirectory } from '../files/held-directory.ts'
+import { syncDir, type JournalFs } from '../files/journal-fs.ts'
 import { listNames, sealedFiles, type SealedFile } from '../format/journal-files.ts'
 import { INTENT_FILE } from '../format/rewind-intent.ts'
 import { readSwept, writeSwept, type SweptSegment } from '../format/swept.ts'
-import { silentLogger, type Logger } from '../logger.ts'
 import { PlainSource } from '../segment/byte-source.ts'
 import { readLastSeqOfSegment } from '../segment/segment-seq.ts'
-import { TimeSlice } from '../time-slice.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 const READ_BYTES = 256 * 1024
@@ -61,14 +60,19 @@ export async function sweep(root: string, days: number, options: SweepOptions): 
   const beforeMs = clock.now() - days * DAY_MS
   for (const id of sessionIds(root)) {
     signal?.throwIfAborted()
+    const dir = `${root}/${id}/journal`
+    let held: ReturnType<typeof holdDirectory> | undefined
     try {
-      const segments = await sweepSession(`${root}/${id}/journal`, id, beforeMs, options)
+      held = holdDirectory(dir, undefined)
+      const segments = await sweepSession(dir, id, beforeMs, held.fs, options)
       if (segments.length === 0) continue
       sweptIds.push(id)
       logger.info({ session_id: id, days, segments }, 'removed old journal segments that the store holds')
     } catch (error) {
       signal?.throwIfAborted()
       logger.warn({ err: error, session_id: id }, 'old journal segments could not be removed')
+    } finally {
+      held?.close()
     }
   }
   return sweptIds
@@ -88,20 +92,26 @@ function sessionIds(root: string): string[] {
   }
 }
 
-async function sweepSession(dir: string, id: string, beforeMs: number, options: SweepOptions): Promise<string[]> {
+async function sweepSession(
+  dir: string,
+  id: string,
+  beforeMs: number,
+  fs: JournalFs,
+  options: SweepOptions,
+): Promise<string[]> {
   // Most sessions have nothing to sweep, and are not locked for that.
-  if (oldSegments(dir, beforeMs).length === 0) return []
+  if (oldSegments(fs, dir, beforeMs).length === 0) return []
   const claim = await options.claim(id)
   if (!claim) return []
   try {
     const doomed: SweptSegment[] = []
-    for (const segment of oldSegments(dir, beforeMs)) {
-      const verified = await asCommitted(segment, claim.committed.get(segment.name), options.signal)
+    for (const segment of oldSegments(fs, dir, beforeMs)) {
+      const verified = await asCommitted(fs, segment, claim.committed.get(segment.name), options.signal)
       // What is left begins where this ends: a hole in the middle would help nobody.
       if (!verified) break
       doomed.push(verified)
     }
-    if (doomed.length > 0) await remove(dir, doomed)
+    if (doomed.length > 0) await remove(fs, dir, doomed)
     return doomed.map(({ name }) => name)
   } finally {
     await claim.release()
@@ -109,39 +119,40 @@ async function sweepSession(dir: string, id: string, beforeMs: number, options: 
 }
 
 /** Sealed segments that may be old enough, oldest first, without the newest. None while a rewind is unfinished. */
-function oldSegments(dir: string, beforeMs: number): SealedFile[] {
-  const names = listNames(nodeFs, dir)
+function oldSegments(fs: JournalFs, dir: string, beforeMs: number): SealedFile[] {
+  const names = listNames(fs, dir)
   if (names.includes(INTENT_FILE)) return []
   const sealed = sealedFiles(dir, names).slice(0, -1)
-  const firstYoung = sealed.findIndex(({ path }) => statOf(path).mtimeMs >= beforeMs)
+  const firstYoung = sealed.findIndex(({ path }) => statOf(fs, path).mtimeMs >= beforeMs)
   return firstYoung === -1 ? sealed : sealed.slice(0, firstYoung)
 }
 
-function statOf(path: string): nodeFsModule.Stats {
-  const fd = nodeFs.openSync(path, 'r')
+function statOf(fs: JournalFs, path: string): nodeFsModule.Stats {
+  const fd = fs.openSync(path, 'r')
   try {
-    return nodeFs.fstatSync(fd)
+    return fs.fstatSync(fd)
   } finally {
-    nodeFs.closeSync(fd)
+    fs.closeSync(fd)
   }
 }
 
 /** What is noted of a segment that has the committed bytes; undefined for any other. */
 async function asCommitted(
+  fs: JournalFs,
   { name, path }: SealedFile,
   committed: CommittedSegment | undefined,
   signal: AbortSignal | undefined,
 ): Promise<SweptSegment | undefined> {
-  if (committed === undefined || statOf(path).size !== committed.sizeBytes) return undefined
-  if ((await digestOf(nodeFs, path, signal)) !== committed.sha256) return undefined
-  const lastSeq = await readLastSeqOfSegment(path)
+  if (committed === undefined || statOf(fs, path).size !== committed.sizeBytes) return undefined
+  if ((await digestOf(fs, path, signal)) !== committed.sha256) return undefined
+  const lastSeq = await readLastSeqOfSegment(path, fs)
   return { name, last_seq: lastSeq, size_bytes: committed.sizeBytes, sha256: committed.sha256 }
 }
 
 async function digestOf(fs: JournalFs, path: string, signal: AbortSignal | undefined): Promise<string> {
   const fd = fs.openSync(path, 'r')
   try {
-    const [source, hash, time] = [new PlainSource(fs, fd), createHash('sha256'), new TimeSlice(undefined, signal)]
+    const [source, hash, time] = [new PlainSource(fs, fd), createHash('sha256'), new Slices({ signal: signal })]
     const buffer = Buffer.allocUnsafe(READ_BYTES)
     for (let n = source.read(buffer, 0, READ_BYTES); n > 0; n = source.read(buffer, 0, READ_BYTES)) {
       hash.update(buffer.subarray(0, n))
@@ -155,9 +166,9 @@ async function digestOf(fs: JournalFs, path: string, signal: AbortSignal | undef
 }
 
 /** Noted first: a segment that is named and still there counts as there, one that is gone unnamed would be damage. */
-async function remove(dir: string, doomed: readonly SweptSegment[]): Promise<void> {
+async function remove(fs: JournalFs, dir: string, doomed: readonly SweptSegment[]): Promise<void> {
   const names = new Set(doomed.map(({ name }) => name))
-  writeSwept(dir, [...readSwept(dir).filter(({ name }) => !names.has(name)), ...doomed], nodeFs)
-  for (const name of names) nodeFs.unlinkSync(`${dir}/${name}`)
-  await syncDir(nodeFs, dir)
+  writeSwept(dir, [...readSwept(dir, fs).filter(({ name }) => !names.has(name)), ...doomed], fs)
+  for (const name of names) fs.unlinkSync(`${dir}/${name}`)
+  await syncDir(fs, dir)
 }

@@ -1,4 +1,4 @@
-import { fileTimestamp, type Clock } from '../clock.ts'
+import { type Clock, fileTimestamp, type Logger, Slices } from '@nexus/host'
 import type { Failpoint } from '../files/failpoints.ts'
 import { ACTIVE_SEGMENT, TEMP_PREFIX } from '../format/format.ts'
 import {
@@ -12,10 +12,8 @@ import {
 } from '../files/journal-fs.ts'
 import type { SealedFile } from '../format/journal-files.ts'
 import type { DamageLog } from '../format/damage.ts'
-import type { Logger } from '../logger.ts'
 import { describeSealed } from '../segment/segment-seq.ts'
 import { examineEnd, findTail, firstSeq, missing } from '../segment/tail.ts'
-import { TimeSlice } from '../time-slice.ts'
 import { ZstdSource } from '../segment/zstd-source.ts'
 
 export interface OpenActiveOptions {
@@ -180,7 +178,7 @@ async function commonPrefix(fs: JournalFs, active: OpenedActive, newest: SealedF
   const source = new ZstdSource(fs, sealed, newest.path)
   const ours = Buffer.allocUnsafe(128 * 1024)
   const theirs = Buffer.allocUnsafe(128 * 1024)
-  const time = new TimeSlice()
+  const time = new Slices()
   let position = 0
   try {
     for (;;) {

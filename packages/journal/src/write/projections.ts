@@ -1,11 +1,6 @@
-import type { Logger } from '../logger.ts'
+import type { Logger } from '@nexus/host'
+import type { ProjectionHandler } from '../read/project-file.ts'
 import { decodeLine, type JournalEnvelope } from '../format/record.ts'
-
-/**
- * Receives events in the order of their seqs. A returned promise is not waited for while the journal is live (its
- * rejection is logged), and is waited for by `projectFile`.
- */
-export type ProjectionHandler = (envelope: JournalEnvelope) => void | Promise<void>
 
 interface Projection {
   types: ReadonlySet<string>

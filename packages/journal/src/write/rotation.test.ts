@@ -1,15 +1,13 @@
 import { mkdirSync, openSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { decompress } from 'zstd-napi'
 import { describe, expect, it } from 'vitest'
+import { silentLogger, systemClock, noFailpoint } from '@nexus/host'
 import { event, openWriter, range, readAll, seqsOf } from '../../test/support/events.ts'
 import { faultyFs, systemError, type FsCall } from '../../test/support/faulty-fs.ts'
 import { tempDir } from '../../test/support/temp-dir.ts'
 import { until } from '../../test/support/until.ts'
-import { systemClock } from '../clock.ts'
 import { DurableLog } from '../log/durable-log.ts'
-import { noFailpoint } from '../files/failpoints.ts'
 import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
-import { silentLogger } from '../logger.ts'
 import { encodeRecord } from '../format/record.ts'
 import { rotate } from './rotation.ts'
 import { readLastSeqOfSegment } from '../segment/segment-seq.ts'
@@ -257,10 +255,10 @@ describe('rotation', () => {
     await rotated(writer, dir)
     await writer.close()
     const path = `${dir}/events-001.jsonl.zst`
-    expect(readLastSeqOfSegment(path)).toBe(10)
+    expect(await readLastSeqOfSegment(path)).toBe(10)
     const bytes = readFileSync(path)
     writeFileSync(path, bytes.subarray(0, bytes.length - 48))
-    expect(readLastSeqOfSegment(path)).toBe(10)
+    expect(await readLastSeqOfSegment(path)).toBe(10)
   })
 
   it('begins without a turn end when a turn grows without bounds, and is not tried again and again when it fails', async () => {
@@ -306,7 +304,7 @@ describe('rotation', () => {
     for (let number = 1; log.sizeBytes > 0; number++) {
       const sealed = await rotate({ fs: nodeFs, dir, log, number, failpoint: noFailpoint, maxBytes })
       expect(decompress(readFileSync(`${dir}/${sealed?.name}`)).length).toBeLessThanOrEqual(maxBytes)
-      expect(readLastSeqOfSegment(`${dir}/${sealed?.name}`)).toBe(sealed?.lastSeq)
+      expect(await readLastSeqOfSegment(`${dir}/${sealed?.name}`)).toBe(sealed?.lastSeq)
     }
     await log.close()
     expect(sealedIn(dir).length).toBeGreaterThan(10)

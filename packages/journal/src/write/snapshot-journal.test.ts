@@ -2,6 +2,7 @@ import nodeFsModule, { existsSync, mkdirSync, readFileSync, statSync } from 'nod
 import { describe, expect, it } from 'vitest'
 import { event, openWriter, range, readAll, seqsOf } from '../../test/support/events.ts'
 import { tempDir } from '../../test/support/temp-dir.ts'
+import { verify } from '../read/verify.ts'
 import { until } from '../../test/support/until.ts'
 
 describe('snapshot', () => {
@@ -58,17 +59,34 @@ describe('snapshot', () => {
     mkdirSync(`${root}/staging`)
     const order: string[] = []
     const failpoint = (name: string): void => void order.push(name)
-    const writer = await openWriter(`${root}/journal`, { rotateBytes: 1, failpoint, fsync: 'none' })
-    // More than is copied in one slice.
+    const writer = await openWriter(`${root}/journal`, { rotateBytes: 30_500_000, failpoint, fsync: 'none' })
+    // More than is copied in one slice, and a little less than is sealed before.
     for (let i = 0; i < 30; i++) writer.append(event('a', 'x'.repeat(1_000_000)))
     const taking = writer.snapshot(`${root}/staging`)
     await until(() => order.includes('snapshot:begin'), 'the copy begins')
     expect(order).not.toContain('snapshot:copied')
+    writer.append(event('a', 'x'.repeat(1_000_000)))
     await writer.turnEnded()
     await taking
     await until(() => order.includes('rotate:begin'), 'the rotation begins')
     expect(order.indexOf('rotate:begin')).toBeGreaterThan(order.indexOf('snapshot:copied'))
     await writer.close()
+  })
+
+  it('seals a segment that is large enough first, so that a session without turns rotates, and stores each line once', async () => {
+    const root = tempDir()
+    mkdirSync(`${root}/staging`)
+    const writer = await openWriter(`${root}/journal`, { rotateBytes: 1000 })
+    for (let commit = 1; commit <= 3; commit++) {
+      for (let i = 0; i < 10; i++) writer.append(event('a', 'x'.repeat(100)))
+      const snapshot = await writer.snapshot(`${root}/staging`)
+      expect(snapshot).toMatchObject({ lastSeq: commit * 10, active: { sizeBytes: 0 } })
+      expect(snapshot.sealed).toHaveLength(commit)
+    }
+    writer.append(event('a'))
+    expect((await writer.snapshot(`${root}/staging`)).sealed).toHaveLength(3)
+    await writer.close()
+    expect(await verify(`${root}/journal`)).toMatchObject({ ok: true, events: 31 })
   })
 
   it('works after close', async () => {

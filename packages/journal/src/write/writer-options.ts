@@ -1,9 +1,8 @@
 import { NexusError } from '@nexus/errors'
-import type { Clock } from '../clock.ts'
+import type { Clock, Logger } from '@nexus/host'
 import type { Failpoint } from '../files/failpoints.ts'
 import { validateFsyncMode, type FsyncMode } from '../format/header.ts'
 import type { JournalFs } from '../files/journal-fs.ts'
-import type { Logger } from '../logger.ts'
 
 /** How to open a journal for writing. */
 export interface JournalWriterOptions {

@@ -1,8 +1,7 @@
 import { dirname, resolve } from 'node:path'
 import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
-import { systemClock, type Clock } from '../clock.ts'
+import { type Clock, silentLogger, systemClock, within, noFailpoint } from '@nexus/host'
 import { DurableLog } from '../log/durable-log.ts'
-import { noFailpoint } from '../files/failpoints.ts'
 import { finishRewind } from '../rewind/finish-rewind.ts'
 import {
   ACTIVE_SEGMENT,
@@ -13,17 +12,17 @@ import {
   TEMP_PREFIX,
 } from '../format/format.ts'
 import { DamageLog, type JournalDamage } from '../format/damage.ts'
+import { HeldDirectory, holdDirectory } from '../files/held-directory.ts'
 import { claimJournal } from '../files/open-journals.ts'
 import { readHeader, writeHeader } from '../format/header.ts'
 import { highestSegmentNumber, listNames, sealedFiles } from '../format/journal-files.ts'
 import { nodeFs, syncDir, type JournalFs } from '../files/journal-fs.ts'
-import { silentLogger } from '../logger.ts'
 import { openActive, type OpenedActive } from './open-active.ts'
-import { Projections, type ProjectionHandler } from './projections.ts'
+import type { ProjectionHandler } from '../read/project-file.ts'
+import { Projections } from './projections.ts'
 import { encodeRecord, type JournalRecord } from '../format/record.ts'
 import { rotate } from './rotation.ts'
 import { snapshotJournal, type JournalSnapshot } from './snapshot-journal.ts'
-import { within } from '../within.ts'
 import { validateOptions, type JournalWriterOptions } from './writer-options.ts'
 
 type Resolved = Required<Omit<JournalWriterOptions, 'initialSeq' | 'committedSegment'>>
@@ -61,16 +60,23 @@ export class JournalWriter {
   #rotationFailed = false
   #closing: Promise<void> | undefined
   readonly #release: () => void
+  readonly #held: HeldDirectory | undefined
 
   private constructor(
     dir: string,
     options: Resolved,
-    state: OpenedActive & { highestSegment: number; damage: DamageLog; release: () => void },
+    state: OpenedActive & {
+      highestSegment: number
+      damage: DamageLog
+      release: () => void
+      held?: HeldDirectory | undefined
+    },
   ) {
     this.damage = state.damage.entries
     this.#dir = dir
     this.#options = options
     this.#release = state.release
+    this.#held = state.held
     this.#lastSeq = state.lastSeq
     this.#highestSegment = state.highestSegment
     this.#projections = new Projections(options.logger)
@@ -94,12 +100,15 @@ export class JournalWriter {
    */
   static async open(dir: string, options: JournalWriterOptions): Promise<JournalWriter> {
     validateOptions(options)
-    const { fs = nodeFs, clock = systemClock, logger = silentLogger, failpoint = noFailpoint } = options
-    const full = { onError: () => undefined, ...options, fs, clock, logger, failpoint }
+    const { clock = systemClock, logger = silentLogger, failpoint = noFailpoint } = options
+    let held: HeldDirectory | undefined
     let release: (() => void) | undefined
     try {
-      await makeDir(fs, dir)
-      release = claimJournal(fs, dir, 'journal.open')
+      await makeDir(options.fs ?? nodeFs, dir)
+      if (!options.fs) held = new HeldDirectory(dir)
+      const fs = options.fs ?? held?.fs ?? nodeFs
+      const full = { onError: () => undefined, ...options, fs, clock, logger, failpoint }
+      release = claimJournal(options.fs ?? nodeFs, dir, 'journal.open')
       await finishRewind(dir, fs, failpoint)
       const names = removeLeftovers(fs, dir)
       if (!readHeader(dir, fs)) {
@@ -114,9 +123,10 @@ export class JournalWriter {
       const lastSeq = Math.max(active.lastSeq, (options.initialSeq ?? 1) - 1)
       if (damage.total > 0)
         logger.warn({ dir, damage: damage.entries.slice(0, 10), faults: damage.total }, 'the journal is damaged')
-      return new JournalWriter(dir, full, { ...active, lastSeq, highestSegment, damage, release })
+      return new JournalWriter(dir, full, { ...active, lastSeq, highestSegment, damage, release, held })
     } catch (error) {
       release?.()
+      held?.close()
       throw isNexusError(error) ? error : fromSystemError(error, 'journal.open', dir)
     }
   }
@@ -172,8 +182,7 @@ export class JournalWriter {
   }
 
   /**
-   * Resolves when everything appended so far has been written and, unless the policy is `none`, synced. A rotation begins
-   * in the background when the active segment has become large enough.
+   * Resolves when everything appended so far has been written and, unless the policy is `none`, synced.
    *
    * @throws `UNAVAILABLE` with the disk's error as cause when that takes longer than the deadline, `CLOSED`, or the
    * signal's reason
@@ -182,7 +191,6 @@ export class JournalWriter {
     this.#assertOpen('journal.barrier')
     options.signal?.throwIfAborted()
     await this.#settle(options)
-    if (!this.#rotation) this.#rotateWhenDue()
   }
 
   async #settle(options: WaitOptions): Promise<void> {
@@ -197,15 +205,14 @@ export class JournalWriter {
   }
 
   /**
-   * The barrier at the end of a turn. It waits for the rotation that an earlier one began, so that turns which follow each
+   * The barrier at the end of a turn. When the active segment has become large enough, a rotation begins in the
+   * background; {@link snapshot}, {@link close} and the end of the next turn wait for it, so that turns which follow each
    * other faster than they can be compressed do not pile up in one segment.
    */
   async turnEnded(options: WaitOptions = {}): Promise<void> {
-    const earlier = this.#rotation
     await this.barrier(options)
-    if (!earlier) return
     // The turn is durable: that a rotation takes too long is no failure of it.
-    await this.#within(earlier, options).catch(() => undefined)
+    if (this.#rotation) await this.#within(this.#rotation, options).catch(() => undefined)
     this.#rotateWhenDue()
   }
 
@@ -259,7 +266,8 @@ export class JournalWriter {
    * @throws what {@link barrier} throws; `LOCAL_IO` when the copy fails
    */
   async snapshot(destDir: string, options: { signal?: AbortSignal } = {}): Promise<JournalSnapshot> {
-    const { fs, failpoint } = this.#options
+    const { failpoint } = this.#options
+    let held: ReturnType<typeof holdDirectory> | undefined
     if (!this.#closing) {
       await this.#settle(options)
       if (!this.#rotation) this.#rotateWhenDue()
@@ -269,11 +277,16 @@ export class JournalWriter {
       if (this.#rotation) await this.#within(this.#rotation, options)
       if (this.#closing) await this.#closing.catch(() => undefined)
       else await this.#settle(options)
+      // The sealed segments are named by their paths, which must lead to what was written.
+      if (!this.#closing) this.#held?.assertInPlace('journal.snapshot')
+      else if (this.#held) held = holdDirectory(this.#dir, undefined)
+      const fs = held?.fs ?? this.#options.fs
       return await snapshotJournal({ fs, failpoint, dir: this.#dir, destDir, log: this.#log, signal: options.signal })
     } catch (error) {
       if (isNexusError(error) || options.signal?.aborted) throw error
       throw fromSystemError(error, 'journal.snapshot', destDir)
     } finally {
+      held?.close()
       this.#holds--
       this.#startOwedRotation()
     }
@@ -313,6 +326,7 @@ export class JournalWriter {
       throw fromSystemError(error, 'journal.close', this.#dir)
     } finally {
       this.#release()
+      this.#held?.close()
     }
   }
 
