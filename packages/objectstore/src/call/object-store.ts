@@ -116,7 +116,6 @@ export class ObjectStore {
     }
     const call = { verb: 'listNames', key: keyPrefix }
     const names: unknown = await this.#call(call, options, async (each) => backend.listNames?.(keyPrefix, each))
-    const isName = (name: unknown): boolean => keyFault(name as string) === undefined && !(name as string).includes('/')
     if (Array.isArray(names) && names.every(isName)) return [...new Set(names as string[])].toSorted()
     throw this.#broken('listNames', 'answered with something that is no name')
   }
@@ -251,6 +250,10 @@ export class ObjectStore {
   #closedError(verb: string): NexusError {
     return new NexusError('CLOSED', `${verb} on ${this.name}: the store was closed`, { op: 'objectstore.close' })
   }
+}
+
+function isName(value: unknown): boolean {
+  return keyFault(value as string) === undefined && !(value as string).includes('/')
 }
 
 function timedOut(context: CallContext, problem: string): NexusError {
