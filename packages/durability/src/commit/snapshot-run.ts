@@ -84,7 +84,7 @@ export class SnapshotRun {
     const startedMs = performance.now()
     const listing = this.#openListing()
     const parts = await stageParts({ ...this.#options, stagingDir })
-    const lastSeq = parts.journal?.lastSeq ?? readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR))
+    const lastSeq = parts.journal?.lastSeq ?? (await readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR)))
     this.#refuseLostJournal(lastSeq)
     await this.#failpoint('snapshot:staged')
     const stored = withLost(await this.#storeTree(stagingDir, listing, parts), parts)

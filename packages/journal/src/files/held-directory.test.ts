@@ -13,8 +13,8 @@ async function session() {
   const [dir, outside, aside] = [`${root}/s/journal`, `${root}/outside`, `${root}/s/aside`]
   mkdirSync(outside)
   mkdirSync(`${root}/staging`)
-  const order: { then?: (point: string) => void } = {}
-  const writer = await openWriter(dir, { rotateBytes: 1, failpoint: (point) => order.then?.(point) })
+  const order: { visit?: (point: string) => void } = {}
+  const writer = await openWriter(dir, { rotateBytes: 1, failpoint: (point) => order.visit?.(point) })
   const swap = (): void => {
     renameSync(dir, aside)
     symlinkSync(outside, dir)
@@ -38,7 +38,7 @@ describe('a journal directory that is swapped for a link', () => {
   ])('at %s gets everything all the same, and nothing is written outside', async (point) => {
     const { dir, outside, writer, order, swap, putBack, root } = await session()
     let swapped = false
-    order.then = (name) => {
+    order.visit = (name) => {
       if (name !== point || swapped) return
       swapped = true
       swap()
