@@ -1,4 +1,5 @@
 const SEAM = '@nexus/objectstore'
+const BACKEND = [SEAM, '@nexus/errors', '@nexus/host']
 
 /** What each package's published code may import besides Node: workspace packages and libraries. */
 export const PACKAGES = {
@@ -25,11 +26,11 @@ export const PACKAGES = {
   ],
   '@nexus/resume-contract': ['@nexus/engine', SEAM],
   '@nexus/cli': ['@nexus/engine'],
-  '@nexus/objectstore-memory-test': [SEAM],
-  '@nexus/objectstore-fs': [SEAM],
-  '@nexus/objectstore-s3': [SEAM, '@aws-sdk/*', '@smithy/*', 'http-proxy-agent', 'https-proxy-agent'],
-  '@nexus/objectstore-gcs': [SEAM, '@google-cloud/storage', 'google-auth-library'],
-  '@nexus/objectstore-azure': [SEAM, '@azure/*'],
+  '@nexus/objectstore-memory-test': BACKEND,
+  '@nexus/objectstore-fs': BACKEND,
+  '@nexus/objectstore-s3': [...BACKEND, '@aws-sdk/*', '@smithy/*', 'http-proxy-agent', 'https-proxy-agent'],
+  '@nexus/objectstore-gcs': [...BACKEND, '@google-cloud/storage', 'google-auth-library'],
+  '@nexus/objectstore-azure': [...BACKEND, '@azure/*'],
 }
 
 /** Private packages publish nothing, so they may use what they like. */
