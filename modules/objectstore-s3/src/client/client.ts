@@ -5,6 +5,7 @@ import { rootCertificates } from 'node:tls'
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3'
 import { configError, systemCode } from '@nexus/objectstore'
 import { NodeHttpHandler } from '@smithy/node-http-handler'
+import { watchAnswers } from './answers.ts'
 import type { CredentialProvider } from './credentials.ts'
 import type { S3Options } from '../options.ts'
 
@@ -31,7 +32,7 @@ export async function createClients(options: S3Options, credentials: CredentialP
     connectionTimeout: options.connectTimeoutMs,
     socketTimeout: options.idleTimeoutMs,
   })
-  const mode = options.checksums === 'when_required' ? 'WHEN_REQUIRED' : 'WHEN_SUPPORTED'
+  const mode = options.checksums === 'when_supported' ? 'WHEN_SUPPORTED' : 'WHEN_REQUIRED'
   const config: S3ClientConfig = {
     region: options.region,
     forcePathStyle: options.forcePathStyle,
@@ -46,6 +47,7 @@ export async function createClients(options: S3Options, credentials: CredentialP
   }
   const retrying = new S3Client({ ...config, maxAttempts: options.maxAttempts })
   const once = new S3Client({ ...config, maxAttempts: 1 })
+  for (const client of [retrying, once]) watchAnswers(client)
   return { retrying, once, destroy: () => requestHandler.destroy() }
 }
 

@@ -4,6 +4,11 @@ import type { Gate } from '../gate.ts'
 import type { S3Options } from '../options.ts'
 import type { ClientsLease, SharedClients } from './shared-clients.ts'
 
+const DEMANDS_CHECKSUM = new Set(['InvalidRequest', 'MissingContentMD5'])
+const CHECKSUM_ADVICE =
+  'a bucket with Object Lock takes no upload without a checksum: ' +
+  'set core.object_store.options.checksums to when_supported, or to content_md5 for stores that know no other'
+
 /** One request, for {@link Connection.send}. */
 export interface RequestContext {
   /** `PutObject`, ... for errors. */
@@ -61,10 +66,17 @@ export class Connection {
       return await untilAborted(request(client, signal === undefined ? {} : { abortSignal: signal }), signal)
     } catch (error) {
       signal?.throwIfAborted()
-      const failure = toRequestError(error, operation, key)
+      const failure = toRequestError(error, operation, key, this.#adviceOn(operation))
       if (isCredentialFailure(failure)) credentials.forget()
       throw failure
     }
+  }
+
+  /** A store that wants a checksum with every upload says so under a code that stands for much else. */
+  #adviceOn(operation: string): ((serviceCode: string) => string | undefined) | undefined {
+    const isUpload = operation === 'PutObject' || operation === 'UploadPart'
+    if (!isUpload || this.options.checksums !== 'when_required') return undefined
+    return (serviceCode) => (DEMANDS_CHECKSUM.has(serviceCode) ? CHECKSUM_ADVICE : undefined)
   }
 
   /** Gives its share back. */
