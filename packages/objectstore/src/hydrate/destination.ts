@@ -1,8 +1,8 @@
 import { lstatSync, mkdirSync, realpathSync, statSync } from 'node:fs'
 import { join, sep } from 'node:path'
 import { NexusError, systemCode } from '@nexus/errors'
-import { quoteKey } from './errors.ts'
-import { validateKey } from './keys.ts'
+import { quoteKey } from '../errors.ts'
+import { validateKey } from '../keys.ts'
 
 /**
  * The directory a hydration writes below. It makes parent directories as they are needed and never lets a symbolic link

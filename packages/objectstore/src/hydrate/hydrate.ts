@@ -1,10 +1,10 @@
 import { isNexusError } from '@nexus/errors'
 import { Destination } from './destination.ts'
-import type { ObjectInfo, OpOptions, Progress } from './driver.ts'
-import { ObjectFailure } from './errors.ts'
+import type { ObjectInfo, OpOptions, Progress } from '../driver.ts'
+import { ObjectFailure } from '../errors.ts'
 import { planHydration, refuseFoldedTwins, type PlannedFile } from './hydrate-plan.ts'
-import { validateKeyPrefix } from './keys.ts'
-import { forEachBounded } from './pool.ts'
+import { validateKeyPrefix } from '../keys.ts'
+import { forEachBounded } from '../transfer/pool.ts'
 import { replaceFile } from './replace-file.ts'
 
 /** What a driver's download of one object is given. */

@@ -2,10 +2,10 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { describe, expect, it } from 'vitest'
-import { fakeBackend } from '../test/fake-backend.ts'
-import { tempDir } from '../test/temp-dir.ts'
-import type { Backend, ErrorClass } from './driver.ts'
-import { ObjectFailure, ObjectNotFoundError } from './errors.ts'
+import { fakeBackend } from '../../test/fake-backend.ts'
+import { tempDir } from '../../test/temp-dir.ts'
+import type { Backend, ErrorClass } from '../driver.ts'
+import { ObjectFailure, ObjectNotFoundError } from '../errors.ts'
 import { ObjectStore } from './object-store.ts'
 
 function storeOver(methods: Partial<Backend> = {}): ObjectStore {
@@ -192,12 +192,12 @@ describe('ObjectStore', () => {
 
   it('says what the backend can do, and refuses the rest with UNSUPPORTED', async () => {
     const bare = storeOver()
-    expect(bare.capabilities).toEqual({ get: false, putIfAbsent: false })
+    expect(bare.capabilities).toEqual({ get: false, putIfAbsent: false, listNames: false })
     expect(await rejection(bare.get('a', tempFile()))).toMatchObject({ code: 'UNSUPPORTED', op: 'objectstore.get' })
     expect(await rejection(bare.putIfAbsent('a', tempFile()))).toMatchObject({ code: 'UNSUPPORTED' })
     await bare.close()
     const full = storeOver({ get: async () => undefined, putIfAbsent: async () => true })
-    expect(full.capabilities).toEqual({ get: true, putIfAbsent: true })
+    expect(full.capabilities).toEqual({ get: true, putIfAbsent: true, listNames: false })
   })
 
   it('calls the methods of the backend on the backend', async () => {
@@ -239,7 +239,7 @@ describe('ObjectStore', () => {
     await store.get('a', tempFile(), { offset: 3, length: 4 })
     await store.get('a', tempFile())
     expect(seen[0]).toMatchObject({ offset: 3, length: 4, signal: expect.any(AbortSignal) })
-    expect(Object.keys(seen[1] ?? {}).toSorted()).toEqual(['onProgress', 'signal'])
+    expect(Object.keys(seen[1] ?? {}).toSorted()).toEqual(['onProgress', 'onWait', 'signal'])
   })
 
   it('does not call the driver when the signal has fired', async () => {

@@ -1,7 +1,7 @@
 import { dirname, sep } from 'node:path'
 import { type ErrorCode, isNexusError, NexusError, systemCode } from '@nexus/errors'
-import type { ErrorClass } from './driver.ts'
-import { isObjectFailure, ObjectNotFoundError, quoteKey } from './errors.ts'
+import type { ErrorClass } from '../driver.ts'
+import { isObjectFailure, ObjectNotFoundError, quoteKey } from '../errors.ts'
 import { redactError, redactSecrets } from './redact.ts'
 
 /** One call as its errors describe it. */

@@ -2,9 +2,9 @@ import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { tempDir } from '../test/temp-dir.ts'
+import { tempDir } from '../../test/temp-dir.ts'
 import { Destination, safeDestination } from './destination.ts'
-import { isObjectFailure } from './errors.ts'
+import { isObjectFailure } from '../errors.ts'
 import { hydrateObjects } from './hydrate.ts'
 import { replaceFile } from './replace-file.ts'
 

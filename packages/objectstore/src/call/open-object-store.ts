@@ -1,11 +1,11 @@
 import { NexusError } from '@nexus/errors'
-import { type Clock, systemClock } from './clock.ts'
-import type { ObjectStoreConfig } from './config.ts'
-import { type Deadlines, DEFAULT_DEADLINES } from './deadlines.ts'
-import type { Backend } from './driver.ts'
-import type { Logger } from './logger.ts'
+import { type Clock, systemClock } from '../clock.ts'
+import type { ObjectStoreConfig } from '../config.ts'
+import { type Deadlines, DEFAULT_DEADLINES } from './limits.ts'
+import type { Backend } from '../driver.ts'
+import type { Logger } from '../logger.ts'
 import { ObjectStore } from './object-store.ts'
-import { open } from './registry.ts'
+import { open } from '../registry.ts'
 import { wrapError } from './wrap-error.ts'
 
 /** What {@link openObjectStore} takes besides the configuration. */
@@ -13,6 +13,9 @@ export interface OpenObjectStoreOptions {
   logger: Logger
   signal?: AbortSignal
   clock?: Clock
+  /** As in `ObjectStoreOptions`. */
+  minRateKibS?: number
+  /** For tests. */
   deadlines?: Partial<Deadlines>
 }
 
@@ -59,7 +62,8 @@ export async function openObjectStore(
       (error: unknown) => settle(() => reject(wrapError(error, { verb: 'open', store: name }))),
     )
   })
-  return new ObjectStore(backend, { name, clock, deadlines })
+  const { minRateKibS } = options
+  return new ObjectStore(backend, { name, clock, deadlines, ...(minRateKibS === undefined ? {} : { minRateKibS }) })
 }
 
 function closeLate(backend: Backend, logger: Logger, name: string): void {

@@ -1,14 +1,14 @@
 import { setMaxListeners } from 'node:events'
-import type { Clock } from './clock.ts'
-import { type Deadlines, Watchdog } from './deadlines.ts'
-import type { OpOptions, Progress } from './driver.ts'
+import type { Clock } from '../clock.ts'
+import type { Deadlines } from './limits.ts'
+import { type WatchedCall, Watchdog } from './watchdog.ts'
+import type { OpOptions, Progress } from '../driver.ts'
 
 /** How one driver call is bounded. */
 export interface CallBounds {
   clock: Clock
   deadlines: Deadlines
-  /** How much the call is known to move; the ceiling grows with it. */
-  expected: Progress
+  call: WatchedCall
   /** The caller's signal and progress callback. */
   options: OpOptions
   /** The error of a call that ran out of time. */
@@ -61,11 +61,12 @@ export function startBoundedCall<T>(bounds: CallBounds, invoke: (each: OpOptions
     watchdog.progress(progress)
     options.onProgress?.(progress)
   }
-  const watchdog = new Watchdog(clock, deadlines, bounds.expected, (problem) => halt(bounds.timedOut(problem), true))
+  const watchdog = new Watchdog(clock, deadlines, bounds.call, (problem) => halt(bounds.timedOut(problem), true))
   options.signal?.addEventListener('abort', onAbort, { once: true })
 
   // Async, so that a driver that throws instead of rejecting is treated like one that rejects.
-  const run = async (): Promise<T> => invoke({ signal: abort.signal, onProgress })
+  const onWait = (): (() => void) => watchdog.wait()
+  const run = async (): Promise<T> => invoke({ signal: abort.signal, onProgress, onWait })
   run().then(
     // Work that is done by the end of the grace is done; only the wish to stop, of the caller's or of close, outranks it.
     (value) => settle(() => (stopped === undefined || stopped.byDeadline ? resolve(value) : reject(stopped.reason))),

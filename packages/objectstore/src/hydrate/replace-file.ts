@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { lstatSync, renameSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { quoteKey } from './errors.ts'
+import { quoteKey } from '../errors.ts'
 
 // One random base per thread and a counter: a call for random bytes per file costs more than opening it.
 const TEMP_BASE = randomBytes(8).toString('hex')

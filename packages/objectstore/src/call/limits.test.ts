@@ -4,10 +4,10 @@ import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { fakeBackend } from '../test/fake-backend.ts'
-import { ManualClock, settle } from '../test/manual-clock.ts'
-import { tempDir } from '../test/temp-dir.ts'
-import type { Backend, OpOptions, Progress } from './driver.ts'
+import { fakeBackend } from '../../test/fake-backend.ts'
+import { ManualClock, settle } from '../../test/manual-clock.ts'
+import { tempDir } from '../../test/temp-dir.ts'
+import type { Backend, OpOptions, Progress } from '../driver.ts'
 import { ObjectStore } from './object-store.ts'
 
 const MIB = 1024 * 1024
@@ -125,16 +125,15 @@ describe('the deadline of ObjectStore', () => {
     expect(moving.state).toBe('rejected')
   })
 
-  it('ends a transfer whose body stalls, thirty seconds after the last progress', async () => {
-    truncateSync(file, 100 * MIB)
+  it('ends a download whose body stalls, thirty seconds after the last progress', async () => {
     let report: ((progress: Progress) => void) | undefined
     const store = storeOver({
-      put: (_key, _path, options) => {
+      get: (_key, _path, options) => {
         report = options?.onProgress
         return silent(options)
       },
     })
-    const call = watch(store.put('s/a', file))
+    const call = watch(store.get('s/a', file, { expected: { bytes: 100 * MIB } }))
     await clock.advance(20_000)
     report?.({ objects: 0, bytes: 8 * MIB })
     await clock.advance(20_000)
@@ -144,7 +143,115 @@ describe('the deadline of ObjectStore', () => {
     expect(call.state).toBe('pending')
     await clock.advance(1)
     expect(call.state).toBe('rejected')
-    expect((call.value as Error).message).toContain(`no progress for 30 s after ${8 * MIB} bytes`)
+    expect((call.value as Error).message).toContain(`30 s behind 16 KiB/s after ${8 * MIB} bytes`)
+  })
+
+  it('gives an upload time for what may still lie in send buffers, at the rate it was seen to move', async () => {
+    truncateSync(file, 100 * MIB)
+    let report: ((progress: Progress) => void) | undefined
+    const store = storeOver({
+      put: (_key, _path, options) => {
+        report = options?.onProgress
+        return silent(options)
+      },
+    })
+    const taken = watch(store.put('s/a', file))
+    report?.({ objects: 0, bytes: MIB })
+    await clock.advance(30_000 + 64_000 - 1)
+    expect(taken.state).toBe('pending')
+    await clock.advance(1)
+    expect(taken.state).toBe('rejected')
+
+    const moving = watch(store.put('s/a', file))
+    for (let s = 1; s <= 20; s++) {
+      await clock.advance(1_000)
+      report?.({ objects: 0, bytes: s * 4 * MIB })
+    }
+    // Seen: 76 MiB in 20 s, so 4 MiB take about a second.
+    await clock.advance(30_000)
+    expect(moving.state).toBe('pending')
+    await clock.advance(1_100)
+    expect(moving.state).toBe('rejected')
+  })
+
+  it('counts the bytes of an attempt that begins again as movement', async () => {
+    let report: ((progress: Progress) => void) | undefined
+    const store = storeOver({
+      get: (_key, _path, options) => {
+        report = options?.onProgress
+        return silent(options)
+      },
+    })
+    const call = watch(store.get('s/a', file))
+    for (let s = 1; s <= 300; s++) {
+      report?.({ objects: 0, bytes: 64 * 1024, repeatedBytes: s * 32 * 1024 })
+      await clock.advance(1_000)
+    }
+    expect(call.state).toBe('pending')
+    await clock.advance(30_000)
+    expect(call.state).toBe('rejected')
+  })
+
+  it('takes the configured rate, below which a call falls behind', async () => {
+    for (const [kibPerSecond, survives] of [
+      [64, true],
+      [30, false],
+    ] as const) {
+      let report: ((progress: Progress) => void) | undefined
+      const store = new ObjectStore(
+        fakeBackend({
+          get: (_key, _path, options) => {
+            report = options?.onProgress
+            return silent(options)
+          },
+        }),
+        { name: 'fake', clock, minRateKibS: 64 },
+      )
+      const call = watch(store.get('s/a', file))
+      for (let s = 1; s <= 120; s++) {
+        report?.({ objects: 0, bytes: s * kibPerSecond * 1024 })
+        await clock.advance(1_000)
+      }
+      expect(call.state).toBe(survives ? 'pending' : 'rejected')
+      await clock.advance(40_000)
+      expect(call.state).toBe('rejected')
+    }
+  })
+
+  it.each(['reports', 'never reports'])('counts no time that a call which %s waits for its turn', async (kind) => {
+    let wait: (() => () => void) | undefined
+    const store = storeOver({
+      get: (_key, _path, options) => {
+        if (kind === 'reports') options?.onProgress?.({ objects: 0, bytes: 1 })
+        wait = options?.onWait
+        return silent(options)
+      },
+    })
+    const call = watch(store.get('s/a', file))
+    await clock.advance(20_000)
+    const first = wait?.()
+    const second = wait?.()
+    await clock.advance(3_600_000)
+    first?.()
+    first?.()
+    await clock.advance(3_600_000)
+    second?.()
+    await clock.advance(9_999)
+    expect(call.state).toBe('pending')
+    await clock.advance(1)
+    expect(call.state).toBe('rejected')
+  })
+
+  it('gives a call that never reports a second for each MiB, divided by the calls in flight', async () => {
+    const store = storeOver({ get: (_key, _path, options) => silent(options) })
+    const calls = Array.from({ length: 16 }, () => watch(store.get('s/a', file, { expected: { bytes: MIB } })))
+    await clock.advance(45_999)
+    expect(new Set(calls.map(({ state }) => state))).toEqual(new Set(['pending']))
+    await clock.advance(1)
+    expect(new Set(calls.map(({ state }) => state))).toEqual(new Set(['rejected']))
+    const alone = watch(store.get('s/a', file, { expected: { bytes: MIB } }))
+    await clock.advance(31_000)
+    expect(alone.state).toBe('rejected')
   })
 
   it('lets a driver that reports nothing have the whole ceiling', async () => {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { tempDir } from '../test/temp-dir.ts'
+import { tempDir } from '../../test/temp-dir.ts'
 import { planHydration, refuseFoldedTwins } from './hydrate-plan.ts'
 
 function listing(...keys: string[]): { key: string; size: number }[] {

@@ -1,11 +1,11 @@
 import { statSync } from 'node:fs'
 import { NexusError } from '@nexus/errors'
 import { type BoundedCall, startBoundedCall } from './bounded-call.ts'
-import { type Clock, systemClock } from './clock.ts'
-import { type Deadlines, DEFAULT_DEADLINES } from './deadlines.ts'
-import type { Backend, ByteRange, ObjectInfo, OpOptions, Progress } from './driver.ts'
-import { trimKeyPrefix, validateKey, validateKeyPrefix } from './keys.ts'
-import { assertBackend } from './registry.ts'
+import { type Clock, systemClock } from '../clock.ts'
+import { type Deadlines, DEFAULT_DEADLINES, DEFAULT_MIN_RATE_KIB_S } from './limits.ts'
+import type { Backend, ByteRange, ObjectInfo, OpOptions, Progress } from '../driver.ts'
+import { trimKeyPrefix, validateKey, validateKeyPrefix } from '../keys.ts'
+import { assertBackend } from '../registry.ts'
 import { type CallContext, describeCall, wrapError } from './wrap-error.ts'
 
 /** What an {@link ObjectStore} is built with. */
@@ -13,6 +13,9 @@ export interface ObjectStoreOptions {
   /** How errors call this store: the configured backend name. */
   name: string
   clock?: Clock
+  /** The slowest rate at which transfers go on, in KiB per second, at least 1. Default 16. Calls in flight share it. */
+  minRateKibS?: number
+  /** For tests. */
   deadlines?: Partial<Deadlines>
 }
 
@@ -20,11 +23,12 @@ export interface ObjectStoreOptions {
 export interface Capabilities {
   readonly get: boolean
   readonly putIfAbsent: boolean
+  readonly listNames: boolean
 }
 
 type Call = Omit<CallContext, 'store' | 'classify'>
 
-/** How much a call is going to move, for callers that know: the ceiling of the deadline grows with it. */
+/** How much a call is going to move, for callers that know: what a driver that never reports may take grows with it. */
 export interface ExpectedSize {
   expected?: Partial<Progress>
 }
@@ -44,6 +48,7 @@ export class ObjectStore {
   readonly #backend: Backend
   readonly #clock: Clock
   readonly #deadlines: Deadlines
+  readonly #minRate: number
   readonly #running = new Set<BoundedCall<unknown>>()
   #unflushed: Progress = { objects: 0, bytes: 0 }
   #closing: Promise<void> | undefined
@@ -55,9 +60,11 @@ export class ObjectStore {
     this.#backend = backend
     this.#clock = options.clock ?? systemClock
     this.#deadlines = { ...DEFAULT_DEADLINES, ...options.deadlines }
+    this.#minRate = (options.minRateKibS ?? DEFAULT_MIN_RATE_KIB_S) * 1024
     this.capabilities = Object.freeze({
       get: typeof backend.get === 'function',
       putIfAbsent: typeof backend.putIfAbsent === 'function',
+      listNames: typeof backend.listNames === 'function',
     })
   }
 
@@ -176,7 +183,11 @@ export class ObjectStore {
       {
         clock: this.#clock,
         deadlines: this.#deadlines,
-        expected: { objects: options.expected?.objects ?? 0, bytes: options.expected?.bytes ?? 0 },
+        call: {
+          expected: { objects: options.expected?.objects ?? 0, bytes: options.expected?.bytes ?? 0 },
+          isUpload: call.verb.startsWith('put'),
+          minRate: this.#minRate,
+        },
         options,
         timedOut: (problem) => timedOut(context, problem),
         wrap: (error) => wrapError(error, context),

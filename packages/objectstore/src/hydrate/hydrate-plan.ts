@@ -1,9 +1,9 @@
 import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import type { ObjectInfo } from './driver.ts'
-import { quoteKey } from './errors.ts'
-import { isFolderPlaceholder, keyFault, trimKeyPrefix } from './keys.ts'
+import type { ObjectInfo } from '../driver.ts'
+import { quoteKey } from '../errors.ts'
+import { isFolderPlaceholder, keyFault, trimKeyPrefix } from '../keys.ts'
 import { tempName } from './replace-file.ts'
 
 /** One file that hydration will write. */
