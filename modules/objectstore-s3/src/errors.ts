@@ -107,8 +107,6 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   InvalidBucketName: 'permanent',
   NoSuchUpload: 'temporary',
   NotImplemented: 'permanent',
-  EncodedAnswer: 'permanent',
-  RangeMismatch: 'permanent',
   PermanentRedirect: 'permanent',
   TemporaryRedirect: 'temporary',
   AuthorizationHeaderMalformed: 'permanent',

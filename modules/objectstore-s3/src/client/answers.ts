@@ -27,11 +27,12 @@ export function watchAnswers(client: S3Client): void {
         const encoding = encodingOf(headers['content-encoding'])
         if (encoding !== undefined && commandName === 'GetObjectCommand' && statusCode < 300) {
           for (const name of Object.keys(headers)) if (name.startsWith('x-amz-checksum-')) delete headers[name]
-        } else if (encoding !== undefined) {
-          answer.body = decoderOf(encoding, answer.body)
+        } else if (encoding !== undefined && commandName !== 'HeadObjectCommand') {
+          answer.body = decoderOf(encoding, answer.body, commandName)
           delete headers['content-encoding']
         }
-        if (EMPTY.has(commandName) && statusCode === 200 && (headers['content-length'] ?? '0') !== '0') {
+        const length = headers['content-length'] ?? (headers['transfer-encoding'] === undefined ? '0' : 'unknown')
+        if (EMPTY.has(commandName) && statusCode === 200 && length !== '0') {
           answer.body.destroy()
           const problem = 'the answer has a document where the store sends none: is a proxy or portal in between?'
           throw Object.assign(new Error(problem), { name: 'UnexpectedAnswer', $metadata: { httpStatusCode: 200 } })

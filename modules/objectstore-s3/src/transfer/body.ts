@@ -1,17 +1,18 @@
 import { createHash } from 'node:crypto'
-import type { Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import { crc32 } from 'node:zlib'
 import type { S3Client } from '@aws-sdk/client-s3'
+import type { Snapshot, TransferProgress } from '@nexus/objectstore'
 import type { Connection, RequestContext } from '../client/connection.ts'
-import { withRetries } from '../client/retry.ts'
-import type { LocalSource } from './local-source.ts'
+import { watchSilence } from '../client/silence.ts'
+import { toRequestError } from '../errors.ts'
 
 /** Read into memory whole: a stream costs more than that. */
 const BUFFERED_BYTES = 256 * 1024
 
 /** A part of a local file, to be the body of one request. */
 export interface Piece {
-  file: LocalSource
+  file: Snapshot
   offset: number
   length: number
 }
@@ -28,10 +29,10 @@ export interface BodyFields {
 /** How one piece is sent. */
 export interface BodyRequest<T> extends RequestContext {
   request: (client: S3Client, body: BodyFields, options: { abortSignal?: AbortSignal }) => Promise<T>
-  /** An attempt begins at the first byte. */
-  onBegin: () => void
-  /** Called as bytes are handed to the socket, with how many. */
-  onSent: (bytes: number) => void
+  /** Sent once only. */
+  once?: boolean
+  /** Told of the bytes that are handed to the socket. */
+  progress: Pick<TransferProgress, 'begin' | 'moved'>
 }
 
 /**
@@ -39,68 +40,66 @@ export interface BodyRequest<T> extends RequestContext {
  * in a request that waits for the rest of its body until it is cut off.
  */
 export async function sendPiece<T>(connection: Connection, piece: Piece, each: BodyRequest<T>): Promise<T> {
-  const { signal } = each
-  const attempts = each.once === true ? 1 : connection.options.maxAttempts
-  const checksum = await checksumOf(connection, piece, signal)
-  const send = piece.length <= BUFFERED_BYTES ? sendBuffer : sendStream
-  return withRetries({ attempts, signal }, async () => {
-    const leave = await connection.slots.enter(piece.length, each)
-    const done = connection.awaiting(piece.length)
+  const checksum = await checksumOf(connection, piece, each.signal)
+  const attempt = async (): Promise<T> => {
+    const answered = connection.slots.hand(piece.length)
     try {
-      each.onBegin()
-      return await send(connection, piece, each, checksum)
+      each.progress.begin()
+      return await sendOnce(connection, piece, each, checksum)
     } finally {
-      done()
-      leave()
+      answered()
     }
-  })
+  }
+  return connection.repeat(each, piece.length, attempt, each.once === true ? 1 : undefined)
 }
 
-async function sendBuffer<T>(
+async function sendOnce<T>(
   connection: Connection,
   { file, offset, length }: Piece,
   each: BodyRequest<T>,
   checksum: Partial<BodyFields>,
 ): Promise<T> {
-  const buffer = Buffer.allocUnsafe(length)
-  await file.fill(buffer, offset)
-  const body = { Body: buffer, ContentLength: length, ...checksum }
-  return connection.sendInside({ ...each, once: true }, (client, options) => {
-    const answer = each.request(client, body, options)
-    each.onSent(length)
-    return answer
-  })
-}
-
-async function sendStream<T>(
-  connection: Connection,
-  { file, offset, length }: Piece,
-  each: BodyRequest<T>,
-  checksum: Partial<BodyFields>,
-): Promise<T> {
-  const stream = file.stream(offset, length)
+  const body = length <= BUFFERED_BYTES ? await read(file, offset, length) : file.stream(offset, length)
   // A refusal may come while the body is still on its way: its connection must not be used again.
   const attempt = new AbortController()
-  const own = each.signal === undefined ? attempt.signal : AbortSignal.any([each.signal, attempt.signal])
-  stream.on('data', (chunk: Buffer) => each.onSent(chunk.length))
-  // The SDK's pipe is what consumes it.
-  stream.pause()
-  let localFailure: Error | undefined
-  stream.once('error', (error) => {
-    localFailure = error
-    attempt.abort(error)
-  })
-  try {
-    const body = { Body: stream, ContentLength: length, ...checksum }
-    return await connection.sendInside({ ...each, once: true, signal: own }, (client, options) =>
-      each.request(client, body, options),
-    )
-  } catch (error) {
-    throw localFailure ?? error
-  } finally {
-    stream.destroy()
-    attempt.abort()
+  const signal = each.signal === undefined ? attempt.signal : AbortSignal.any([each.signal, attempt.signal])
+  const watch = watchSilence(() => connection.options.idleTimeoutMs + connection.slots.drainMs, attempt)
+  const moved = (bytes: number): void => {
+    watch.moved()
+    each.progress.moved(bytes)
   }
+  let localFailure: Error | undefined
+  if (body instanceof Readable) {
+    body.on('data', (chunk: Buffer) => moved(chunk.length))
+    // The SDK's pipe is what consumes it.
+    body.pause()
+    body.once('error', (error) => {
+      localFailure = error
+      attempt.abort(error)
+    })
+  }
+  try {
+    const send = (client: S3Client, options: { abortSignal?: AbortSignal }): Promise<T> =>
+      each.request(client, { Body: body, ContentLength: length, ...checksum }, options)
+    const answer = connection.sendOnce({ ...each, signal }, send, 'uploading')
+    if (!(body instanceof Readable)) moved(length)
+    return await answer
+  } catch (error) {
+    each.signal?.throwIfAborted()
+    throw localFailure ?? toRequestError(error, each.operation, each.key)
+  } finally {
+    watch.stop()
+    if (body instanceof Readable) {
+      body.destroy()
+      attempt.abort()
+    }
+  }
+}
+
+async function read(file: Snapshot, offset: number, length: number): Promise<Buffer> {
+  const buffer = Buffer.allocUnsafe(length)
+  await file.fill(buffer, offset)
+  return buffer
 }
 
 /** What the store checks the piece against, computed before a byte is sent; empty where none is wanted. */
