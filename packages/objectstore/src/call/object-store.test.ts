@@ -200,6 +200,18 @@ describe('ObjectStore', () => {
     expect(full.capabilities).toEqual({ get: true, putIfAbsent: true, listNames: false })
   })
 
+  it.each(['with', 'without'])('lists the names below a prefix, %s the capability', async (kind) => {
+    const list = async (): Promise<{ key: string; size: number }[]> =>
+      ['s/b/1', 's/b/2', 's/a', 's/a/x'].map((key) => ({ key, size: 1 }))
+    const store = storeOver({ list, ...(kind === 'with' ? { listNames: async () => ['b', 'a'] } : {}) })
+    expect(await store.listNames('s')).toEqual(['a', 'b'])
+  })
+
+  it.each([undefined, ['a/b'], [''], [5], 'names'])('refuses %j as names', async (answer) => {
+    const store = storeOver({ listNames: async () => answer as string[] })
+    expect(await rejection(store.listNames('s'))).toMatchObject({ code: 'INTERNAL', op: 'objectstore.listNames' })
+  })
+
   it('calls the methods of the backend on the backend', async () => {
     class Driver {
       readonly #seen: string[] = []

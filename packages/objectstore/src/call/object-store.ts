@@ -4,7 +4,7 @@ import { type BoundedCall, startBoundedCall } from './bounded-call.ts'
 import { type Clock, systemClock } from '../clock.ts'
 import { type Deadlines, DEFAULT_DEADLINES, DEFAULT_MIN_RATE_KIB_S } from './limits.ts'
 import type { Backend, ByteRange, ObjectInfo, OpOptions, Progress } from '../driver.ts'
-import { trimKeyPrefix, validateKey, validateKeyPrefix } from '../keys.ts'
+import { keyFault, trimKeyPrefix, validateKey, validateKeyPrefix } from '../keys.ts'
 import { assertBackend } from '../registry.ts'
 import { type CallContext, describeCall, wrapError } from './wrap-error.ts'
 
@@ -103,6 +103,21 @@ export class ObjectStore {
     const objects = await this.#call(call, options, (each) => this.#backend.list(keyPrefix, each))
     this.#checkListing(objects, keyPrefix)
     return objects
+  }
+
+  /** The names one level below a prefix, sorted; see {@link Backend.listNames}. Without the capability, from the listing. */
+  async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
+    validateKeyPrefix(keyPrefix)
+    const backend = this.#backend
+    if (backend.listNames === undefined) {
+      const objects = await this.list(keyPrefix, options)
+      const firstSegment = ({ key }: ObjectInfo): string => trimKeyPrefix(key, keyPrefix)?.split('/')[0] ?? ''
+      return [...new Set(objects.map(firstSegment))].toSorted()
+    }
+    const call = { verb: 'listNames', key: keyPrefix }
+    const names: unknown = await this.#call(call, options, async (each) => backend.listNames?.(keyPrefix, each))
+    if (Array.isArray(names) && names.every(isName)) return [...new Set(names as string[])].toSorted()
+    throw this.#broken('listNames', 'answered with something that is no name')
   }
 
   /** Resolves when every earlier put and delete is durable. */
@@ -235,6 +250,10 @@ export class ObjectStore {
   #closedError(verb: string): NexusError {
     return new NexusError('CLOSED', `${verb} on ${this.name}: the store was closed`, { op: 'objectstore.close' })
   }
+}
+
+function isName(value: unknown): boolean {
+  return keyFault(value as string) === undefined && !(value as string).includes('/')
 }
 
 function timedOut(context: CallContext, problem: string): NexusError {
