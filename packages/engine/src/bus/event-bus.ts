@@ -4,7 +4,7 @@ import type { Clock } from '../clock.ts'
 import type { Logger } from '../logger.ts'
 import { ChannelTable, type Channel } from './channel-table.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { withSchemaVersion } from './event-definitions.ts'
+import { withSchemaVersion } from './events.ts'
 import {
   BusEvent,
   type EmitOptions,
