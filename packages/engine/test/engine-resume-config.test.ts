@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { JournalReader } from '@nexus/journal'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Plugin } from '../src/index.ts'
-import { keepingLogger } from './bus-fixture.ts'
+import { keepingLogger } from '@nexus/host/testing'
 import { EngineLab, scribe } from './engine-fixture.ts'
 
 let lab: EngineLab

@@ -2,9 +2,9 @@ import { hostname } from 'node:os'
 import process from 'node:process'
 import { ObjectStore, openObjectStore } from '@nexus/objectstore'
 import type { EngineConfig } from '../config/engine-config.ts'
-import { openSessionDurability, type SessionDurability } from '../durability/session-durability.ts'
+import { openSessionDurability, type SessionDurability } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
-import { systemProcesses } from '../session/process-identity.ts'
+import { systemProcesses } from '@nexus/host'
 
 /** The store of a run, and what keeps the session in it. */
 export interface OpenedStore {
@@ -28,8 +28,8 @@ export async function openDurability(
   const name = settings.backend || 'embedded'
   const store =
     backend === undefined
-      ? await openObjectStore(settings, { logger, clock })
-      : new ObjectStore(backend, { name, clock })
+      ? await openObjectStore(settings, { logger, clock, minRateKibS: settings.minRateKibS })
+      : new ObjectStore(backend, { name, clock, minRateKibS: settings.minRateKibS })
   const durability = openSessionDurability({
     store,
     backendName: name,

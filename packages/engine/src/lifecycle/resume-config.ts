@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
+import { readPlainFile } from '@nexus/host'
 import type { LoadedConfig } from '../config/load.ts'
 import { mergeForResume } from '../config/merge-for-resume.ts'
-import { readPlainFile } from '../session/plain-file.ts'
 
 /** Where the configuration of a session is kept inside its tree: the original bytes, never expanded values. */
 export const CONFIG_SNAPSHOT_PATH = 'metadata/config-snapshot.yaml'
