@@ -7,8 +7,7 @@ export {
   type NexusErrorOptions,
   systemCode,
 } from '@nexus/errors'
-export type { Clock, TimerHandle } from './clock.ts'
-export { systemClock } from './clock.ts'
+export { type Clock, type Logger, type LogLine, systemClock, type TimerHandle } from '@nexus/host'
 export { configError, objectStoreConfig, type ObjectStoreConfig } from './config.ts'
 export { DEFAULT_DEADLINES, type Deadlines } from './call/limits.ts'
 export { Destination, safeDestination } from './hydrate/destination.ts'
@@ -33,7 +32,6 @@ export {
   validateKey,
   validateKeyPrefix,
 } from './keys.ts'
-export type { Logger, LogLine } from './logger.ts'
 export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './call/object-store.ts'
 export { openObjectStore, type OpenObjectStoreOptions } from './call/open-object-store.ts'
 export {
@@ -56,7 +54,8 @@ export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.
 export { parseRetryAfter, retrying, type RetryOptions } from './transfer/retrying.ts'
 export { SharedWait } from './transfer/shared-wait.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
-export { redactError, redactSecrets } from './call/redact.ts'
+export { redactSecrets } from './call/redact.ts'
+export { hideSecrets } from './call/secret-values.ts'
 export {
   assertBackend,
   type BackendFactory,

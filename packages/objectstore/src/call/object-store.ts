@@ -1,7 +1,7 @@
 import { statSync } from 'node:fs'
 import { NexusError } from '@nexus/errors'
 import { type BoundedCall, startBoundedCall } from './bounded-call.ts'
-import { type Clock, systemClock } from '../clock.ts'
+import { type Clock, systemClock } from '@nexus/host'
 import { type Deadlines, DEFAULT_DEADLINES, DEFAULT_MIN_RATE_KIB_S } from './limits.ts'
 import type { Backend, ByteRange, ObjectInfo, OpOptions, Progress } from '../driver.ts'
 import { keyFault, trimKeyPrefix, validateKey, validateKeyPrefix } from '../keys.ts'
