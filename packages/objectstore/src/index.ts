@@ -10,7 +10,6 @@ export {
 export { type Clock, type Logger, type LogLine, systemClock, type TimerHandle } from '@nexus/host'
 export { configError, objectStoreConfig, type ObjectStoreConfig } from './config.ts'
 export { DEFAULT_DEADLINES, type Deadlines } from './call/limits.ts'
-export { Destination, safeDestination } from './hydrate/destination.ts'
 export type { Backend, ByteRange, ErrorClass, ObjectInfo, OpOptions, Progress } from './driver.ts'
 export {
   ContentEncodingError,
@@ -66,5 +65,5 @@ export {
   registered,
   unregister,
 } from './registry.ts'
-export { replaceFile, tempName } from './hydrate/replace-file.ts'
+export { replaceFile } from './hydrate/replace-file.ts'
 export { type CallContext, wrapError } from './call/wrap-error.ts'
