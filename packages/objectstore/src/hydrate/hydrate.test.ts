@@ -271,7 +271,7 @@ describe('a tree that is attacked while it is hydrated', () => {
         symlinkSync(outside, path)
       }
       const objects = Array.from({ length: 60 }, (_, i) => ({ key: `s/d${i % 20}/f${i}`, size: 4 }))
-      await hydrateObjects(
+      const failure: unknown = await hydrateObjects(
         objects,
         's',
         destination,
@@ -287,7 +287,8 @@ describe('a tree that is attacked while it is hydrated', () => {
           writeFileSync(tempPath, '4321')
         },
         { concurrency: 4 },
-      ).catch((error: unknown) => expect(error).toMatchObject({ code: 'PRECONDITION' }))
+      ).catch((error: unknown) => error)
+      expect([undefined, 'PRECONDITION']).toContain((failure as { code?: string } | undefined)?.code)
       expect(swaps).toBeGreaterThan(0)
       expect(readdirSync(outside, { recursive: true })).toEqual([])
     },
