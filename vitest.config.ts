@@ -1,4 +1,4 @@
-import { defineConfig, type ViteUserConfig } from 'vitest/config'
+import { configDefaults, defineConfig, type ViteUserConfig } from 'vitest/config'
 
 const conditions = ['@nexus/source']
 const reportFile = process.env['NEXUS_TEST_REPORT']
@@ -9,6 +9,8 @@ const config: ViteUserConfig = defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     include: ['{packages,modules}/*/{src,test}/**/*.test.ts'],
+    // They have their own command: npm run test:slow.
+    exclude: [...configDefaults.exclude, '**/*.slow.test.ts'],
     pool: 'forks',
     execArgv: [
       '--import',

@@ -8,7 +8,6 @@ const config: UserConfig = {
     failpoints: 'src/failpoints.ts',
     journal: 'src/journal.ts',
     manifest: 'src/manifest.ts',
-    'upload-digest-worker': 'src/durability/upload-digest-worker.ts',
   },
 }
 

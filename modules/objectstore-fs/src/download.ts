@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { hydrateObjects, NexusError, ObjectNotFoundError, quoteKey, type ByteRange } from '@nexus/objectstore'
-import type { BucketContext } from './bucket-context.ts'
-import type { Call } from './call.ts'
-import { copyBytes, onLocal, reportingChunks } from './copy-file.ts'
-import { CREATE_FLAGS } from './file-system.ts'
+import type { BucketContext } from './object/bucket-context.ts'
+import type { Call } from './worker/call.ts'
+import { copyBytes, onLocal, reportingChunks } from './disk/copy-file.ts'
+import { CREATE_FLAGS } from './disk/file-system.ts'
 import { listObjects } from './list.ts'
-import { findPlace, openObject, type OpenObject } from './object-place.ts'
+import { findPlace, openObject, type OpenObject } from './object/object-place.ts'
 
 /** Permission bits of downloaded files, before the umask: sessions hold prompts and secrets. */
 const LOCAL_MODE = 0o600

@@ -12,12 +12,12 @@ import {
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { classifyFsError } from './errors.ts'
-import { keySegments } from './key-path.ts'
+import { keySegments } from './keys.ts'
 import { type FsOptions, parseFsOptions } from './options.ts'
-import type { WorkerInternals } from './protocol.ts'
-import { acquireWorker, type WorkerLease } from './worker-pool.ts'
+import type { WorkerInternals } from './worker/protocol.ts'
+import { acquireWorker, type WorkerLease } from './worker/pool.ts'
 
-export type { WorkerInternals } from './protocol.ts'
+export type { WorkerInternals } from './worker/protocol.ts'
 
 /** How long opening waits for the bucket directory to answer, in ms. */
 const OPEN_MS = 5_000
@@ -36,7 +36,7 @@ const OPEN_MS = 5_000
  * - All file I/O happens on one thread per bucket, by synchronous calls. When the mount is dead, that thread hangs, calls
  *   run into their deadlines, and the rest of the process goes on.
  *
- * @see spec 50, Modules
+ * @see docs/guides/object-storage.md
  */
 export class FsBackend implements Backend {
   readonly #bucket: string

@@ -9,8 +9,8 @@ import {
   ObjectFailure,
   ObjectNotFoundError,
 } from '@nexus/objectstore'
-import { isLocalError } from './copy-file.ts'
-import type { WireError } from './protocol.ts'
+import { isLocalError } from './disk/copy-file.ts'
+import type { WireError } from './worker/protocol.ts'
 
 /** A system error of the worker, with the fields of Node's and the call it broke. */
 export class FsError extends Error {

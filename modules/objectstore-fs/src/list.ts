@@ -1,8 +1,8 @@
-import type { BucketContext } from './bucket-context.ts'
-import type { Call } from './call.ts'
-import { unless } from './file-system.ts'
-import { ASIDE_DIRECTORY, TEMP_DIRECTORY } from './key-path.ts'
-import { findDirectory } from './object-place.ts'
+import type { BucketContext } from './object/bucket-context.ts'
+import type { Call } from './worker/call.ts'
+import { unless } from './disk/file-system.ts'
+import { ASIDE_DIRECTORY, TEMP_DIRECTORY } from './keys.ts'
+import { findDirectory } from './object/object-place.ts'
 
 /** One object of the tree. */
 export interface FoundObject {

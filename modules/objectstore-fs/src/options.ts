@@ -37,7 +37,7 @@ const READERS = {
  * Validates the configuration block. Touches no disk: whether the bucket is there is found out in the worker.
  *
  * @throws NexusError `INVALID_ARGUMENT` naming the key
- * @see spec 50, Modules
+ * @see docs/guides/object-storage.md
  */
 export function parseFsOptions(config: ObjectStoreConfig): FsOptions {
   const { bucket, prefix } = config

@@ -1,6 +1,6 @@
 import { NexusError } from '@nexus/objectstore'
-import type { BucketContext } from './bucket-context.ts'
-import { findPlace, finishMove, modeOf, unlinkFile, type OwedSyncs } from './object-place.ts'
+import type { BucketContext } from './object/bucket-context.ts'
+import { findPlace, finishMove, modeOf, unlinkFile, type OwedSyncs } from './object/object-place.ts'
 
 const MAX_ATTEMPTS = 100
 

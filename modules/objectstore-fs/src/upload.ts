@@ -1,9 +1,9 @@
-import type { BucketContext } from './bucket-context.ts'
-import type { Call } from './call.ts'
-import { contended, linkTemp, placeTemp } from './name-object.ts'
-import type { OwedSyncs } from './object-place.ts'
-import { writeTemp } from './stored-temp.ts'
-import { findUnchanged } from './unchanged.ts'
+import type { BucketContext } from './object/bucket-context.ts'
+import type { Call } from './worker/call.ts'
+import { contended, linkTemp, placeTemp } from './object/name-object.ts'
+import type { OwedSyncs } from './object/object-place.ts'
+import { writeTemp } from './object/stored-temp.ts'
+import { findUnchanged } from './object/unchanged.ts'
 
 const MAX_ATTEMPTS = 100
 

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { FAILPOINTS } from '../src/failpoint.ts'
+import { FAILPOINTS } from '../src/disk/failpoint.ts'
 import { crashSteps, objectsAfter, perform } from './crash-steps.ts'
 import { openDirectBucket, type DirectBucket } from './direct-bucket.ts'
 import { createTestBucket, type TestBucket } from './open-bucket.ts'
@@ -64,8 +64,8 @@ describe('FAILPOINTS', () => {
   it('names every failpoint of the source, and no other', () => {
     const src = fileURLToPath(new URL('../src', import.meta.url))
     const used = new Set<string>()
-    for (const name of readdirSync(src)) {
-      if (!name.endsWith('.ts') || name.endsWith('.test.ts') || name === 'failpoint.ts') continue
+    for (const name of readdirSync(src, { recursive: true, encoding: 'utf8' })) {
+      if (!name.endsWith('.ts') || name.endsWith('.test.ts') || name.endsWith('failpoint.ts')) continue
       const calls = readFileSync(join(src, name), 'utf8').matchAll(/failpoint\('([^']+)'\)/g)
       for (const [, point] of calls) used.add(point ?? '')
     }

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
-import { createBucketContext, type BucketContext } from '../src/bucket-context.ts'
-import { runOperation } from '../src/bucket.ts'
-import type { Failpoint } from '../src/failpoint.ts'
-import type { SyncFileSystem } from '../src/file-system.ts'
-import { keySegments } from '../src/key-path.ts'
+import { createBucketContext, type BucketContext } from '../src/object/bucket-context.ts'
+import { runOperation } from '../src/worker/operations.ts'
+import type { Failpoint } from '../src/disk/failpoint.ts'
+import type { SyncFileSystem } from '../src/disk/file-system.ts'
+import { keySegments } from '../src/keys.ts'
 import type { FoundObject } from '../src/list.ts'
 
 /** The operations of a bucket on this thread, without a worker: for tests that start many processes or inject faults. */

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFile
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/objectstore'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import type { SyncFileSystem } from '../src/file-system.ts'
+import type { SyncFileSystem } from '../src/disk/file-system.ts'
 import { crashSteps, objectsAfter, perform } from './crash-steps.ts'
 import { openDirectBucket, type DirectBucket } from './direct-bucket.ts'
 import { createTestBucket, type TestBucket } from './open-bucket.ts'

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import { isInvalidKeyError, objectStoreConfig } from '@nexus/objectstore'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openFsBackend, type FsBackend } from '../src/driver.ts'
-import { processScope } from '../src/process-scope.ts'
+import { processScope } from '../src/disk/process-scope.ts'
 import { createTestBucket, type TestBucket } from './open-bucket.ts'
 import { drop, silentLogger } from './silent-logger.ts'
 

@@ -3,12 +3,12 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/objectstore'
-import { createBucketContext, type BucketContext } from '../src/bucket-context.ts'
+import { createBucketContext, type BucketContext } from '../src/object/bucket-context.ts'
 import { listObjects } from '../src/list.ts'
-import { linkTemp, placeTemp } from '../src/name-object.ts'
-import { findPlace, openObject, type OwedSyncs } from '../src/object-place.ts'
+import { linkTemp, placeTemp } from '../src/object/name-object.ts'
+import { findPlace, openObject, type OwedSyncs } from '../src/object/object-place.ts'
 import { deleteObject } from '../src/remove.ts'
-import type { StoredTemp } from '../src/stored-temp.ts'
+import type { StoredTemp } from '../src/object/stored-temp.ts'
 
 /** One operation on keys whose places on disk exclude each other. */
 export interface Step {

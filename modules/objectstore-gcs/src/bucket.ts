@@ -1,7 +1,7 @@
 import { joinKey, type Clock } from '@nexus/objectstore'
-import type { GcsClient } from './client.ts'
+import type { GcsClient } from './client/client.ts'
 import type { GcsOptions } from './options.ts'
-import type { RetryPolicy } from './retry.ts'
+import type { RetryPolicy } from './client/retry.ts'
 
 /** What the operations on one bucket share. */
 export interface Bucket {

@@ -8,12 +8,12 @@ import {
   replaceFile,
 } from '@nexus/objectstore'
 import { type Bucket, objectName, objectUrl } from './bucket.ts'
-import type { ApiAnswer, ApiRequest } from './client.ts'
-import { Crc32c } from './crc32c.ts'
+import type { ApiAnswer, ApiRequest } from './client/client.ts'
+import { Crc32c } from './transfer/crc32c.ts'
 import { GcsError, hasStatus } from './errors.ts'
 import { isMissingObject } from './missing.ts'
-import { withRetries } from './retry.ts'
-import { Tally } from './tally.ts'
+import { withRetries } from './client/retry.ts'
+import { Tally } from './transfer/tally.ts'
 
 /** Permission bits of downloaded files, before the umask: sessions hold prompts and secrets. */
 const LOCAL_MODE = 0o600

@@ -13,17 +13,17 @@ import {
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { type Bucket, objectName } from './bucket.ts'
-import { GcsClient } from './client.ts'
-import { type CredentialInternals, openCredentials } from './credentials.ts'
+import { GcsClient } from './client/client.ts'
+import { type CredentialInternals, openCredentials } from './client/credentials.ts'
 import { downloadTo, getObject } from './download.ts'
 import { classifyGcsError } from './errors.ts'
 import { listObjects } from './list.ts'
-import { validateGcsKey } from './object-key.ts'
+import { validateGcsKey } from './keys.ts'
 import { parseGcsOptions } from './options.ts'
 import { deleteObject } from './remove.ts'
 import { createObject, putObject } from './upload.ts'
 
-export type { CredentialInternals } from './credentials.ts'
+export type { CredentialInternals } from './client/credentials.ts'
 
 /**
  * A bucket of Google Cloud Storage.
@@ -37,7 +37,7 @@ export type { CredentialInternals } from './credentials.ts'
  * - Every request takes the caller's signal. Two things outlive it, each for a bounded time: a look-up of credentials (the
  *   SDK takes no signal there; nobody looks at its outcome), and the order to forget a given-up upload, two seconds.
  *
- * @see spec 50, Modules
+ * @see docs/guides/object-storage.md
  */
 export class GcsBackend implements Backend {
   readonly #bucket: Bucket

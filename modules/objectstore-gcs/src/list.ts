@@ -1,7 +1,7 @@
 import { isFolderPlaceholder, joinKey, listingPrefix, type ObjectInfo, trimKeyPrefix } from '@nexus/objectstore'
 import { type Bucket, objectUrl } from './bucket.ts'
 import { GcsError } from './errors.ts'
-import { withRetries } from './retry.ts'
+import { withRetries } from './client/retry.ts'
 
 /** The vendor's largest page. */
 const PAGE_OBJECTS = 1000

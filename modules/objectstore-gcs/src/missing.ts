@@ -1,6 +1,6 @@
 import { type Bucket, objectUrl } from './bucket.ts'
 import { classifyGcsError, hasStatus } from './errors.ts'
-import { withRetries } from './retry.ts'
+import { withRetries } from './client/retry.ts'
 
 /**
  * Whether a 404 is about the object. Taking a missing bucket for a missing object would read a mistyped store as one that has

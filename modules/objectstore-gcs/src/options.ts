@@ -64,7 +64,7 @@ const READERS = {
  * Validates the configuration block. Touches nothing outside of it.
  *
  * @throws NexusError `INVALID_ARGUMENT` naming the key
- * @see spec 50, Modules
+ * @see docs/guides/object-storage.md
  */
 export function parseGcsOptions(config: ObjectStoreConfig): GcsOptions {
   const { bucket, prefix } = config

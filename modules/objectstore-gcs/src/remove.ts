@@ -1,7 +1,7 @@
 import type { OpOptions } from '@nexus/objectstore'
 import { type Bucket, objectName, objectUrl } from './bucket.ts'
 import { isMissingObject } from './missing.ts'
-import { withRetries } from './retry.ts'
+import { withRetries } from './client/retry.ts'
 
 /** Removes an object; a missing one is a success. */
 export async function deleteObject(

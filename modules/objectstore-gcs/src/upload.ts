@@ -1,12 +1,12 @@
 import { NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
 import { type Bucket, objectName } from './bucket.ts'
 import { classifyGcsError, GcsError, hasStatus, isOtherContent } from './errors.ts'
-import { LocalSource } from './local-source.ts'
-import { insertObject } from './multipart.ts'
-import { uploadInChunks } from './resumable.ts'
-import { withRetries } from './retry.ts'
-import { Tally } from './tally.ts'
-import type { Upload } from './upload-job.ts'
+import { LocalSource } from './transfer/local-source.ts'
+import { insertObject } from './transfer/single.ts'
+import { uploadInChunks } from './transfer/parts.ts'
+import { withRetries } from './client/retry.ts'
+import { Tally } from './transfer/tally.ts'
+import type { Upload } from './transfer/upload-job.ts'
 
 /** Stores a file's first `size` bytes under a key, whatever is there. Repeated until it is in: the content is the same. */
 export async function putObject(bucket: Bucket, key: string, localPath: string, options: OpOptions): Promise<void> {

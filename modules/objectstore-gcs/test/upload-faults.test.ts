@@ -1,7 +1,7 @@
 import { closeSync, openSync, truncateSync, writeSync } from 'node:fs'
 import { openLoopbackServer } from '@nexus/objectstore-emulators/http'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { Crc32c } from '../src/crc32c.ts'
+import { Crc32c } from '../src/transfer/crc32c.ts'
 import { openTestBucket, type TestBucket } from './test-bucket.ts'
 
 const KIB = 1024

@@ -3,10 +3,10 @@ import type { Readable } from 'node:stream'
 import { promisify } from 'node:util'
 import { GetObjectCommand, type GetObjectCommandOutput, HeadObjectCommand } from '@aws-sdk/client-s3'
 import { type ByteRange, NexusError, ObjectNotFoundError, quoteKey } from '@nexus/objectstore'
-import type { Connection } from './connection.ts'
+import type { Connection } from './client/connection.ts'
 import { S3RequestError, toRequestError, unexpectedAnswer } from './errors.ts'
-import { fullKeyOf } from './full-key.ts'
-import { withRetries } from './retry.ts'
+import { fullKeyOf } from './keys.ts'
+import { withRetries } from './client/retry.ts'
 
 const writeTo = promisify(write)
 

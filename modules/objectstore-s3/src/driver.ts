@@ -1,4 +1,3 @@
-import { DeleteObjectCommand } from '@aws-sdk/client-s3'
 import {
   type Backend,
   type ByteRange,
@@ -16,17 +15,17 @@ import {
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { ConditionalWrites } from './conditional.ts'
-import { Connection, untilAborted } from './connection.ts'
+import { Connection, untilAborted } from './client/connection.ts'
 import { downloadObject } from './download.ts'
-import { checkCredentials } from './check-credentials.ts'
+import { checkCredentials } from './client/check-credentials.ts'
 import { classifyS3Error } from './errors.ts'
-import { fullKeyOf } from './full-key.ts'
 import { listRaw } from './list.ts'
-import { abortUpload } from './multipart.ts'
+import { abortUpload } from './transfer/parts.ts'
 import { parseS3Options } from './options.ts'
-import { acquireClients } from './shared-clients.ts'
+import { deleteObject } from './remove.ts'
+import { acquireClients } from './client/shared-clients.ts'
 import { putObject } from './upload.ts'
-import { UploadRecords } from './upload-records.ts'
+import { UploadRecords } from './transfer/upload-records.ts'
 
 /** Downloads of one hydration at a time: where stores level off. */
 const HYDRATE_CONCURRENCY = 16
@@ -43,7 +42,7 @@ const CLOSE_MS = 2_000
  * - Requests that failed for a passing reason are repeated within their caller's deadline, `putIfAbsent` never.
  * - Credentials that the store refused are resolved again for the next call.
  *
- * @see spec 50, Modules
+ * @see docs/guides/object-storage.md
  */
 export class S3Backend implements Backend {
   readonly #connection: Connection
@@ -128,16 +127,7 @@ export class S3Backend implements Backend {
   async delete(key: string, { signal }: OpOptions = {}): Promise<void> {
     validateKey(key)
     this.#open('delete')
-    const { bucket, prefix } = this.#connection.options
-    const target = { Bucket: bucket, Key: fullKeyOf(prefix, key) }
-    const request = this.#connection.send({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
-      client.send(new DeleteObjectCommand(target), each),
-    )
-    await this.#writing(
-      request.catch((error: unknown) => {
-        if (classifyS3Error(error) !== 'not-found') throw error
-      }),
-    )
+    await this.#writing(deleteObject(this.#connection, key, signal))
   }
 
   async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {

@@ -8,7 +8,7 @@ import {
   quoteKey,
   trimKeyPrefix,
 } from '@nexus/objectstore'
-import type { Connection } from './connection.ts'
+import type { Connection } from './client/connection.ts'
 import { unexpectedAnswer } from './errors.ts'
 
 /**

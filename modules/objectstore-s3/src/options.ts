@@ -72,7 +72,7 @@ const READERS = {
  * Validates the configuration block. Touches neither disk nor network.
  *
  * @throws NexusError `INVALID_ARGUMENT` naming the key
- * @see spec 50, Modules
+ * @see docs/guides/object-storage.md
  */
 export function parseS3Options(config: ObjectStoreConfig): S3Options {
   const { bucket, prefix } = config

@@ -1,13 +1,13 @@
 import { PutObjectCommand, type PutObjectCommandInput, type PutObjectCommandOutput } from '@aws-sdk/client-s3'
 import { NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
-import { BUFFERED_BYTES, type BodyFields, type BodyRequest, sendBuffered, sendStreamed } from './body.ts'
-import type { Connection } from './connection.ts'
+import { BUFFERED_BYTES, type BodyFields, type BodyRequest, sendBuffered, sendStreamed } from './transfer/body.ts'
+import type { Connection } from './client/connection.ts'
 import { unexpectedAnswer } from './errors.ts'
-import { fullKeyOf } from './full-key.ts'
-import { uploadInParts } from './multipart.ts'
-import { SourceFile } from './source-file.ts'
-import { storedAs } from './stored-as.ts'
-import type { UploadRecords } from './upload-records.ts'
+import { fullKeyOf } from './keys.ts'
+import { uploadInParts } from './transfer/parts.ts'
+import { SourceFile } from './transfer/local-source.ts'
+import { storedAs } from './transfer/stored-as.ts'
+import type { UploadRecords } from './transfer/upload-records.ts'
 
 /** Larger files go up in parts. */
 const SINGLE_BYTES = 64 * 1024 * 1024

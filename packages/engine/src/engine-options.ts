@@ -1,7 +1,5 @@
 import type { Backend } from '@nexus/objectstore'
-import type { Clock } from './clock.ts'
-import type { Failpoint } from './failpoint.ts'
-import type { Logger } from './logger.ts'
+import type { Clock, Failpoint, Logger } from '@nexus/host'
 import type { Plugin } from './plugins/plugin.ts'
 
 /** What an embedder may bring besides the configuration. */

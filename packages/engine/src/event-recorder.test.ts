@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { gate, newBus } from '../test/bus-fixture.ts'
-import { settle } from '../test/manual-clock.ts'
+import { gate, settle } from '@nexus/host/testing'
+import { newBus } from '../test/bus-fixture.ts'
 import { JournalRecorder, subscribeJournalGate, type RecordedEvent, type RecorderJournal } from './event-recorder.ts'
 import { isSideEffect, isWrittenAhead } from './side-effects.ts'
 

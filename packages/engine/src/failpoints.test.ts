@@ -4,12 +4,15 @@ import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
 import { FAILPOINTS } from './failpoints.ts'
 
-const sourceDir = fileURLToPath(new URL('.', import.meta.url))
+const sourceDirs = ['.', '../../durability/src/', '../../host/src/'].map((dir) =>
+  fileURLToPath(new URL(dir, import.meta.url)),
+)
 
 function failpointsInSources(): string[] {
-  return readdirSync(sourceDir, { recursive: true, encoding: 'utf8' })
-    .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
-    .flatMap((name) => [...readFileSync(join(sourceDir, name), 'utf8').matchAll(/failpoint\(\s*'([^']+)'/gi)])
+  return sourceDirs
+    .flatMap((dir) => readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((name) => join(dir, name)))
+    .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
+    .flatMap((path) => [...readFileSync(path, 'utf8').matchAll(/failpoint\(\s*'([^']+)'/gi)])
     .map((match) => match[1] as string)
 }
 

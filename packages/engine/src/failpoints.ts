@@ -1,14 +1,9 @@
 import { FAILPOINTS as BLOB_FAILPOINTS } from '@nexus/blobs'
+import { FAILPOINTS as DURABILITY_FAILPOINTS } from '@nexus/durability'
+import { ATOMIC_WRITE_FAILPOINTS } from '@nexus/host'
 import { FAILPOINTS as JOURNAL_FAILPOINTS } from '@nexus/journal'
 import { FAILPOINTS as STORAGE_FAILPOINTS } from '@nexus/storage'
-import { HYDRATE_FAILPOINTS } from './durability/hydrate-run.ts'
-import { MACHINE_RECORD_FAILPOINTS } from './durability/machine-record.ts'
-import { RESOLVE_TREE_FAILPOINTS } from './durability/resolve-tree.ts'
-import { SHARED_PULL_FAILPOINTS } from './durability/shared-roots-pull.ts'
-import { SHARED_STORE_FAILPOINTS } from './durability/shared-roots-store.ts'
-import { SNAPSHOT_FAILPOINTS } from './durability/snapshot-run.ts'
 import { APPEND_FAILPOINTS } from './session/append-record.ts'
-import { ATOMIC_WRITE_FAILPOINTS } from './session/atomic-write.ts'
 import { CREATE_TREE_FAILPOINTS } from './session/create-tree.ts'
 
 /**
@@ -22,10 +17,5 @@ export const FAILPOINTS: readonly string[] = [
   ...BLOB_FAILPOINTS,
   ...STORAGE_FAILPOINTS,
   ...JOURNAL_FAILPOINTS,
-  ...MACHINE_RECORD_FAILPOINTS,
-  ...RESOLVE_TREE_FAILPOINTS,
-  ...HYDRATE_FAILPOINTS,
-  ...SNAPSHOT_FAILPOINTS,
-  ...SHARED_PULL_FAILPOINTS,
-  ...SHARED_STORE_FAILPOINTS,
+  ...DURABILITY_FAILPOINTS,
 ]

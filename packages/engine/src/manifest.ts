@@ -1,4 +1,8 @@
-export { sessionKeys, type SessionKeys } from './durability/keys.ts'
-export type { Manifest, ManifestEntry } from './durability/manifest.ts'
-export { parseManifest } from './durability/manifest-parse.ts'
-export { parseMarker, type CommitMarker } from './durability/marker.ts'
+export { sessionKeys, type SessionKeys } from '@nexus/durability/names'
+export {
+  parseManifest,
+  parseMarker,
+  type CommitMarker,
+  type Manifest,
+  type ManifestEntry,
+} from '@nexus/durability/manifest'

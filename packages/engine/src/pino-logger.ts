@@ -1,5 +1,5 @@
 import type { LogLevel } from './config/engine-config.ts'
-import type { Logger } from './logger.ts'
+import type { Logger } from '@nexus/host'
 
 /** Where and how much a logger writes. */
 export interface PinoLoggerOptions {

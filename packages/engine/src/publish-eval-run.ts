@@ -1,5 +1,5 @@
 import type { ObjectStore } from '@nexus/objectstore'
-import type { PublishedEvalRun, PublishEvalRunOptions } from './durability/eval-run.ts'
+import type { PublishedEvalRun, PublishEvalRunOptions } from '@nexus/durability'
 
 export type { PublishedEvalRun, PublishEvalRunOptions }
 
@@ -17,6 +17,6 @@ export async function publishEvalRun(
   runId: string,
   options: PublishEvalRunOptions = {},
 ): Promise<PublishedEvalRun> {
-  const { publishFiles } = await import('./durability/eval-run.ts')
+  const { publishFiles } = await import('@nexus/durability')
   return await publishFiles(store, dir, runId, options)
 }

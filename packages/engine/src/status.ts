@@ -1,5 +1,5 @@
 import type { EventBus } from './bus/event-bus.ts'
-import type { DurabilityStatus } from './durability/durability-status.ts'
+import type { DurabilityStatus } from '@nexus/durability'
 import type { RunningSession } from './lifecycle/running-session.ts'
 
 /** Where a run is. `failed`: its boot failed and gave everything back. */

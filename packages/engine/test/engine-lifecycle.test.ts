@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Plugin } from '../src/index.ts'
-import { keepingLogger } from './bus-fixture.ts'
+import { keepingLogger } from '@nexus/host/testing'
 import { EngineLab, history, rows } from './engine-fixture.ts'
 
 let lab: EngineLab

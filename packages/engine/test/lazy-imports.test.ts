@@ -24,6 +24,15 @@ function staticallyLoaded(entry: URL): Set<string> {
 describe('importing the engine', () => {
   it('loads no YAML parser, schema library, logger, nor what runs a session: they come when they are needed', () => {
     const loaded = staticallyLoaded(new URL('../src/index.ts', import.meta.url))
+    expect([...loaded].filter((name) => !name.startsWith('node:'))).toEqual([
+      '@nexus/errors',
+      '@nexus/host',
+      '@nexus/durability/names',
+    ])
+  })
+
+  it('loads as little with the names of the durability package', () => {
+    const loaded = staticallyLoaded(new URL('../../durability/src/names.ts', import.meta.url))
     expect([...loaded].filter((name) => !name.startsWith('node:'))).toEqual(['@nexus/errors'])
   })
 
@@ -31,6 +40,6 @@ describe('importing the engine', () => {
     const loaded = staticallyLoaded(new URL('../src/config/read-config.ts', import.meta.url))
     expect([...loaded]).toEqual(expect.arrayContaining(['yaml', 'valibot']))
     const running = staticallyLoaded(new URL('../src/run-session.ts', import.meta.url))
-    expect([...running]).toEqual(expect.arrayContaining(['@nexus/journal', '@nexus/storage', '@nexus/objectstore']))
+    expect([...running]).toEqual(expect.arrayContaining(['@nexus/journal', '@nexus/storage', '@nexus/durability']))
   })
 })

@@ -2,8 +2,8 @@ import { EventBus } from '../src/bus/event-bus.ts'
 import { parseConfig } from '../src/config/load.ts'
 import type { Plugin } from '../src/plugins/plugin.ts'
 import { PluginHost, type PluginHostDeps } from '../src/plugins/plugin-host.ts'
-import { keepingLogger, type BusFixture } from './bus-fixture.ts'
-import { ManualClock } from './manual-clock.ts'
+import { keepingLogger, ManualClock } from '@nexus/host/testing'
+import type { BusFixture } from './bus-fixture.ts'
 
 /** A host with stand-ins for the parts of the engine that it only hands on. */
 export async function newHost(

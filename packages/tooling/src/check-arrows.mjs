@@ -10,14 +10,18 @@ const SEAM = '@nexus/objectstore'
 /** What each package's published code may import besides Node: workspace packages and libraries. */
 const ALLOWED = {
   '@nexus/errors': [],
-  '@nexus/objectstore': ['@nexus/errors'],
+  '@nexus/host': ['@nexus/errors'],
+  '@nexus/objectstore': ['@nexus/errors', '@nexus/host'],
   '@nexus/objectstore-contract': [SEAM],
-  '@nexus/journal': ['@nexus/errors', 'zstd-napi'],
-  '@nexus/blobs': ['@nexus/errors'],
+  '@nexus/journal': ['@nexus/errors', '@nexus/host', 'zstd-napi'],
+  '@nexus/blobs': ['@nexus/errors', '@nexus/host'],
   // Its handles are of better-sqlite3's type, so whoever compiles against them needs the types, too.
-  '@nexus/storage': ['@nexus/errors', 'better-sqlite3', '@types/better-sqlite3'],
+  '@nexus/storage': ['@nexus/errors', '@nexus/host', 'better-sqlite3', '@types/better-sqlite3'],
+  '@nexus/durability': ['@nexus/errors', '@nexus/host', SEAM, '@nexus/journal', '@nexus/blobs', '@nexus/storage'],
   '@nexus/engine': [
     '@nexus/errors',
+    '@nexus/host',
+    '@nexus/durability',
     SEAM,
     '@nexus/journal',
     '@nexus/blobs',
@@ -28,10 +32,18 @@ const ALLOWED = {
   ],
   '@nexus/resume-contract': ['@nexus/engine', SEAM],
   '@nexus/cli': ['@nexus/engine'],
-  '@nexus/objectstore-memory-test': [SEAM],
-  '@nexus/objectstore-fs': [SEAM],
-  '@nexus/objectstore-s3': [SEAM, '@aws-sdk/*', '@smithy/*', 'http-proxy-agent', 'https-proxy-agent'],
-  '@nexus/objectstore-gcs': [SEAM, '@google-cloud/storage', 'google-auth-library'],
+  '@nexus/objectstore-memory-test': [SEAM, '@nexus/errors', '@nexus/host'],
+  '@nexus/objectstore-fs': [SEAM, '@nexus/errors', '@nexus/host'],
+  '@nexus/objectstore-s3': [
+    SEAM,
+    '@nexus/errors',
+    '@nexus/host',
+    '@aws-sdk/*',
+    '@smithy/*',
+    'http-proxy-agent',
+    'https-proxy-agent',
+  ],
+  '@nexus/objectstore-gcs': [SEAM, '@nexus/errors', '@nexus/host', '@google-cloud/storage', 'google-auth-library'],
 }
 
 /** Private packages publish nothing, so they may use what they like. */
@@ -56,7 +68,7 @@ function packageOf(specifier) {
 
 function sourcesOf(directory) {
   return readdirSync(join(directory, 'src'), { recursive: true })
-    .filter((name) => /\.m?ts$/.test(name) && !name.endsWith('.test.ts'))
+    .filter((name) => /\.m?ts$/.test(name) && !name.endsWith('.test.ts') && !name.startsWith('testing/'))
     .map((name) => join(directory, 'src', name))
 }
 

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { gate, newBus } from '../../test/bus-fixture.ts'
-import { settle } from '../../test/manual-clock.ts'
+import { gate, settle } from '@nexus/host/testing'
+import { newBus } from '../../test/bus-fixture.ts'
 import type { NexusEvent } from './event.ts'
 
 describe('causation', () => {

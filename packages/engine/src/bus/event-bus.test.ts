@@ -2,8 +2,8 @@ import { NexusError } from '@nexus/errors'
 import * as fc from 'fast-check'
 import { inspect } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { gate, never, newBus } from '../../test/bus-fixture.ts'
-import { settle } from '../../test/manual-clock.ts'
+import { gate, never, settle } from '@nexus/host/testing'
+import { newBus } from '../../test/bus-fixture.ts'
 
 describe('dispatch', () => {
   it('runs typed handlers in ascending priority, equal ones as subscribed, wildcards last', async () => {

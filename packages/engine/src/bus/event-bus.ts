@@ -1,7 +1,6 @@
 import { inspect } from 'node:util'
 import { isNexusError, NexusError } from '@nexus/errors'
-import type { Clock } from '../clock.ts'
-import type { Logger } from '../logger.ts'
+import type { Clock, Logger } from '@nexus/host'
 import { ChannelTable, type Channel } from './channel-table.ts'
 import { Dispatcher } from './dispatcher.ts'
 import { withSchemaVersion } from './event-definitions.ts'

@@ -1,3 +1,5 @@
+import type { DurabilityEvents } from '@nexus/durability'
+
 /** What every payload of version 1 carries; the bus fills it in for the engine's own events. */
 interface Version1 {
   _schema_version?: 1
@@ -35,12 +37,11 @@ interface TurnPayload extends Version1 {
 }
 
 /** The events the engine itself emits or reads, with their payloads as they stand in the journal. */
-export interface EngineEventMap {
+export interface EngineEventMap extends DurabilityEvents {
   'core.boot': Version1 & { config_path?: string; profile?: string }
   'core.ready': Version1
   'core.shutdown': Version1 & { reason: string; error?: string }
   'core.tick': Version1 & { sequence: number; time: string }
-  'core.error': Version1 & { source: string; error: string; fatal: boolean; retryable: boolean }
 
   'io.input': Version1 & { content: string; files?: readonly unknown[]; session_id: string }
   'io.output': Version1 & { content: string; role: string; turn_id?: string; metadata?: object }
@@ -74,81 +75,6 @@ export interface EngineEventMap {
   'session.file.deleted': Version1 & { session_id: string; path: string }
 
   'session.snapshot.request': Version1 & { reason?: string }
-  'session.snapshot.result': Version1 & {
-    session_id: string
-    trigger: 'turn' | 'request' | 'shutdown' | 'retry'
-    sequence: number
-    generation: number
-    turn_id?: string
-    objects: number
-    bytes: number
-    objects_uploaded: number
-    bytes_uploaded: number
-    objects_skipped: number
-    bytes_skipped: number
-    db_bytes: number
-    manifest_bytes: number
-    unstored: readonly string[]
-    duration_ms: number
-    ok: boolean
-    error?: string
-  }
-
-  'session.owner.conflict': Version1 & {
-    session_id: string
-    holder_host: string
-    holder_pid: number
-    holder_instance_id: string
-    holder_heartbeat_at: string
-    heartbeat_age_seconds: number
-    local_host: string
-    local_pid: number
-    local_instance_id: string
-  }
-  'session.owner.lost': Version1 & {
-    session_id: string
-    our_generation: number
-    their_generation: number
-    their_instance_id: string
-  }
-
-  'session.storage.degraded': Version1 & {
-    session_id: string
-    backend: string
-    failure_policy: 'degrade' | 'strict'
-    since: string
-    consecutive_failures: number
-    queued_pushes: number
-    dropped_pushes: number
-    snapshot_pending: boolean
-    turns_blocked: boolean
-    error: string
-  }
-  'session.storage.recovered': Version1 & {
-    session_id: string
-    backend: string
-    failure_policy: 'degrade' | 'strict'
-    degraded_for_seconds: number
-    failures: number
-    retry_attempts: number
-    drained_pushes: number
-    dropped_pushes: number
-  }
-
-  'session.local.stale': Version1 & {
-    session_id: string
-    local_generation: number
-    remote_generation: number
-    forked: boolean
-    kept_at: string
-  }
-  'session.hydrate.mixed': Version1 & {
-    session_id: string
-    generation: number
-    reason: string
-    paths: readonly string[]
-  }
-
   'thinking.step': Version1 & Open
   'plan.progress': Version1 & Open
 }

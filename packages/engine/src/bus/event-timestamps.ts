@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@nexus/host'
 
 /** Makes a source of RFC 3339 timestamps that formats each millisecond once, however many events fall into it. */
 export function createTimestamps(clock: Pick<Clock, 'now'>): () => string {

@@ -1,4 +1,4 @@
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@nexus/host'
 import type { NexusEvent } from './event.ts'
 
 /** The events whose dispatch hasn't finished. Synchronous dispatches never come here. */

@@ -6,18 +6,17 @@ import { openStorageManager, type StorageManager } from '@nexus/storage'
 import type { EventBus } from '../bus/event-bus.ts'
 import type { EngineConfig } from '../config/engine-config.ts'
 import type { LoadedConfig } from '../config/load.ts'
-import { sweepStaging } from '../durability/staging.ts'
-import type { SessionDurability } from '../durability/session-durability.ts'
+import { refuseReplacedDirectories } from '@nexus/durability/names'
+import { type SessionDurability, sweepStaging } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { JournalRecorder, subscribeJournalGate } from '../event-recorder.ts'
 import { PluginHost } from '../plugins/plugin-host.ts'
-import { atomicWriteFile } from '../session/atomic-write.ts'
+import { atomicWriteFile, readLockState, type SessionLockOptions } from '@nexus/host'
 import { subscribeMeta } from '../session/meta-events.ts'
-import { refuseReplacedDirectories } from '../session/session-directories.ts'
 import { ENGINE_VERSION } from '../version.ts'
-import { readLockState, type SessionLockOptions } from '../session/session-lock.ts'
 import { subscribeTiming } from '../session/timing.ts'
 import { openWorkspace, type SessionWorkspace } from '../session/workspace.ts'
+import { joinDurability, tellOn } from './join-durability.ts'
 import { openDurability } from './open-durability.ts'
 import { answerInterruptedCalls } from './partial-turn.ts'
 import { pluginDirectories } from './plugin-directories.ts'
@@ -106,12 +105,9 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
   teardown.defer('background work', () => background.abort())
   subscribeEngine({ bus, journal, workspace, background: background.signal, options })
   if (durability !== undefined) {
-    durability.attach({ bus, journal, storage })
-    // Its hook alone: a session without a store has none, and its turns take no other path.
-    bus.setAfterDispatch(['agent.turn.end', 'session.snapshot.request'], (event) => durability.onBoundary(event))
-    teardown.defer('snapshot hook', () =>
-      bus.setAfterDispatch(['agent.turn.end', 'session.snapshot.request'], undefined),
-    )
+    durability.attach({ tell: tellOn(bus), journal, storage })
+    // Only here: a session without a store has no hook, and its turns take no other path.
+    teardown.defer('object store on the bus', joinDurability(bus, durability))
   }
 
   let plugins: PluginHost

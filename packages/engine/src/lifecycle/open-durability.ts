@@ -2,9 +2,9 @@ import { hostname } from 'node:os'
 import process from 'node:process'
 import { ObjectStore, openObjectStore } from '@nexus/objectstore'
 import type { EngineConfig, ObjectStoreSettings } from '../config/engine-config.ts'
-import { openSessionDurability, type SessionDurability } from '../durability/session-durability.ts'
+import { openSessionDurability, type SessionDurability } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
-import { systemProcesses } from '../session/process-identity.ts'
+import { systemProcesses } from '@nexus/host'
 
 /** What is in force for a backend that the embedder hands over himself, without a `core.object_store` block. */
 const HANDED_OVER: ObjectStoreSettings = {

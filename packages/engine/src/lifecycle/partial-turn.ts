@@ -1,7 +1,7 @@
 import type { OpenTurn } from '@nexus/journal'
 import type { EventBus } from '../bus/event-bus.ts'
 import type { EventMap } from '../bus/event-map.ts'
-import type { Logger } from '../logger.ts'
+import type { Logger } from '@nexus/host'
 
 /** What the agent is told of a call whose result the last run never saw. */
 const INTERRUPTED = 'interrupted: the process ended while the tool ran, and whether it took effect is not known'

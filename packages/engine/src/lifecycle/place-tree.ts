@@ -2,16 +2,16 @@ import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
-import type { SessionDurability } from '../durability/session-durability.ts'
+import type { SessionDurability } from '@nexus/durability'
 import { createSessionTree } from '../session/create-tree.ts'
-import type { SessionLock } from '../session/held-lock.ts'
-import type { SessionProfile } from '../session/meta.ts'
 import {
   acquireSessionLock,
   adoptSessionLock,
-  writeLockFile,
+  type SessionLock,
   type SessionLockOptions,
-} from '../session/session-lock.ts'
+  writeLockFile,
+} from '@nexus/host'
+import type { SessionProfile } from '../session/meta.ts'
 
 /** Where the session's tree is now, and that it is ours. */
 export interface PlacedTree {

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { EngineConfig } from '../config/engine-config.ts'
 import { parseConfig, type LoadedConfig } from '../config/load.ts'
-import { readPlainFile } from '../session/plain-file.ts'
+import { readPlainFile } from '@nexus/host'
 
 /** Where the configuration of a session is kept inside its tree: the original bytes, never expanded values. */
 export const CONFIG_SNAPSHOT_PATH = 'metadata/config-snapshot.yaml'

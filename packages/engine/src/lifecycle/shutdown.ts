@@ -1,9 +1,8 @@
 import { join } from 'node:path'
 import type { EventBus } from '../bus/event-bus.ts'
 import type { ResolvedOptions } from '../engine-options.ts'
-import { atomicWriteFile } from '../session/atomic-write.ts'
+import { atomicWriteFile, Deadline } from '@nexus/host'
 import { endedMeta } from '../session/meta.ts'
-import { Deadline } from './deadline.ts'
 import { CONFIG_SNAPSHOT_PATH } from './resume-config.ts'
 import type { RunningSession } from './running-session.ts'
 

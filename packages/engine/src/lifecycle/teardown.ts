@@ -1,4 +1,4 @@
-import type { Logger } from '../logger.ts'
+import type { Logger } from '@nexus/host'
 
 interface Step {
   what: string

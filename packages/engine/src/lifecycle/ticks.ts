@@ -1,5 +1,5 @@
 import type { EventBus } from '../bus/event-bus.ts'
-import type { Clock, TimerHandle } from '../clock.ts'
+import type { Clock, TimerHandle } from '@nexus/host'
 
 /** Emits `core.tick` at a steady interval until stopped. Never holds the process. */
 export class Ticks {

@@ -1,7 +1,6 @@
 import * as v from 'valibot'
 import { describe, expect, it } from 'vitest'
-import { never } from '../../test/bus-fixture.ts'
-import { settle } from '../../test/manual-clock.ts'
+import { never, settle } from '@nexus/host/testing'
 import { newHost, notingPlugin } from '../../test/plugin-fixture.ts'
 import type { NexusEvent } from '../bus/event.ts'
 import type { Plugin, PluginContext } from './plugin.ts'

@@ -2,10 +2,8 @@ import { isNexusError, NexusError } from '@nexus/errors'
 import type { Storage, StorageScope } from '@nexus/storage'
 import type { EventEmitting } from '../bus/event.ts'
 import type { EventSubscribing } from '../bus/event-bus.ts'
-import type { Clock } from '../clock.ts'
+import { type Clock, Deadline, type Logger } from '@nexus/host'
 import type { LoadedConfig } from '../config/load.ts'
-import { Deadline } from '../lifecycle/deadline.ts'
-import type { Logger } from '../logger.ts'
 import type { SessionWorkspace } from '../session/workspace.ts'
 import { activePlugins, bootOrder } from './boot-order.ts'
 import { PluginBus } from './plugin-bus.ts'
@@ -185,7 +183,7 @@ function subscribe({ plugin, bus }: RunningPlugin): void {
 
 function withPlugin(logger: Logger, plugin: string): Logger {
   return {
-    trace: (fields, message) => logger.trace({ plugin, ...fields }, message),
+    trace: (fields, message) => logger.trace?.({ plugin, ...fields }, message),
     debug: (fields, message) => logger.debug({ plugin, ...fields }, message),
     info: (fields, message) => logger.info({ plugin, ...fields }, message),
     warn: (fields, message) => logger.warn({ plugin, ...fields }, message),

@@ -1,7 +1,7 @@
 import type { JournalWriter } from '@nexus/journal'
 import type { Storage, StorageScope } from '@nexus/storage'
 import type { EventHandler, NexusEvent } from '../bus/event.ts'
-import type { Logger } from '../logger.ts'
+import type { Logger } from '@nexus/host'
 import type { SessionWorkspace } from '../session/workspace.ts'
 import type { PluginBus } from './plugin-bus.ts'
 import type { StandardSchema } from './standard-schema.ts'

@@ -1,10 +1,8 @@
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, unlinkSync } from 'node:fs'
 import { systemCode } from '@nexus/errors'
-import type { Failpoint } from '../failpoint.ts'
-import { writeFully } from './atomic-write.ts'
+import { type Failpoint, type TreeSlot, writeFully } from '@nexus/host'
 import type { FileChange } from './file-events.ts'
 import { failedOpen, OPEN_SAFELY, wrongKind } from './regular-file.ts'
-import type { TreeSlot } from './tree-path.ts'
 
 /** Failpoints of an append. */
 export const APPEND_FAILPOINTS: readonly string[] = ['append:measured', 'append:written']

@@ -1,9 +1,9 @@
 import { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { tempDir } from '../../test/session/temp-dir.ts'
+import { tempDir } from '@nexus/host/testing'
 import { createSessionTree } from './create-tree.ts'
-import { adoptSessionLock, readLockState, writeLockFile } from './session-lock.ts'
+import { adoptSessionLock, readLockState, writeLockFile } from '@nexus/host'
 
 const mode = (path: string): number => statSync(path).mode & 0o777
 

@@ -3,12 +3,9 @@ import { mkdirSync, renameSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-import { systemClock, type Clock } from '../clock.ts'
-import { noFailpoint, type Failpoint } from '../failpoint.ts'
-import { atomicWriteFile, syncDirectory } from './atomic-write.ts'
+import { atomicWriteFile, type Clock, type Failpoint, noFailpoint, syncDirectory, systemClock } from '@nexus/host'
 import { META_PATH, newSessionMeta, serializeMeta, type SessionProfile } from './meta.ts'
-import { SESSION_DIRECTORIES } from './session-directories.ts'
-import { validateSessionId } from './session-id.ts'
+import { SESSION_DIRECTORIES, validateSessionId } from '@nexus/durability/names'
 
 /** How {@link createSessionTree} makes a session. */
 export interface CreateSessionTreeOptions {

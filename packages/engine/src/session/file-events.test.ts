@@ -2,8 +2,8 @@ import { appendFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openTestWorkspace } from '../../test/session/open-test-workspace.ts'
-import { tempDir } from '../../test/session/temp-dir.ts'
-import { silentLogger } from '../logger.ts'
+import { tempDir } from '@nexus/host/testing'
+import { silentLogger } from '@nexus/host'
 
 describe('announceWrite and announceAppend', () => {
   it('announce exactly what the helpers would', async () => {

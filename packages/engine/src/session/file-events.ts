@@ -1,8 +1,7 @@
 import { lstatSync } from 'node:fs'
 import { basename } from 'node:path'
-import { neverCrosses } from '../durability/keys.ts'
-import type { Logger } from '../logger.ts'
-import type { TreeRoot } from './tree-path.ts'
+import { neverCrosses } from '@nexus/durability/names'
+import type { Logger, TreeRoot } from '@nexus/host'
 
 /** What file events go out on; the event bus fits. */
 export interface EmitTarget {

@@ -2,8 +2,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openTestWorkspace } from '../../test/session/open-test-workspace.ts'
-import { tempDir } from '../../test/session/temp-dir.ts'
-import { silentLogger } from '../logger.ts'
+import { tempDir } from '@nexus/host/testing'
+import { silentLogger } from '@nexus/host'
 import { endedMeta, newSessionMeta, parseMeta, readSessionMeta, resumedMeta, serializeMeta } from './meta.ts'
 import { openWorkspace } from './workspace.ts'
 

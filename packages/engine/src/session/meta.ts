@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { readPlainFile } from './plain-file.ts'
+import { readPlainFile } from '@nexus/host'
 
 /** Session-relative path of the metadata. */
 export const META_PATH = 'metadata/session.json'

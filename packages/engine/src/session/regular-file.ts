@@ -1,7 +1,6 @@
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-import { type TreeSlot } from './tree-path.ts'
-import { PathEscapeError } from './path-escape-error.ts'
+import { PathEscapeError, type TreeSlot } from '@nexus/host'
 
 /** Flags of every open inside a tree: never follow a link that was put there meanwhile, never block on a FIFO. */
 export const OPEN_SAFELY: number = constants.O_NOFOLLOW | constants.O_NONBLOCK

@@ -11,14 +11,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { tempDir } from '../../test/session/temp-dir.ts'
-import { systemClock } from '../clock.ts'
-import { silentLogger } from '../logger.ts'
+import { tempDir } from '@nexus/host/testing'
+import { acquireSessionLock, silentLogger, systemClock, systemProcesses } from '@nexus/host'
 import { createSessionTree } from './create-tree.ts'
-import { serializeHolder } from './lock-record.ts'
-import { systemProcesses } from './process-identity.ts'
 import { sweepJournals, sweepSessions, type SweepSessionsOptions } from './retention.ts'
-import { acquireSessionLock } from './session-lock.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
 
@@ -157,8 +153,9 @@ describe('sweepSessions', () => {
   it('removes one whose process is gone, without the warning of a take-over', async () => {
     const { options, logged, add } = sessions()
     const dir = await add('killed', 400)
-    const dead = { ...systemProcesses.self(), pidStart: 1, startedAt: '', transport: 'x' }
-    writeFileSync(join(dir, 'session.lock'), serializeHolder(dead))
+    const { pid, bootId, pidNamespace } = systemProcesses.self()
+    const dead = { pid, pid_start: 1, boot_id: bootId, pid_namespace: pidNamespace, started_at: '', transport: 'x' }
+    writeFileSync(join(dir, 'session.lock'), JSON.stringify(dead))
     expect(await sweepSessions(options)).toEqual(['killed'])
     expect(logged.map(({ level }) => level)).toEqual(['info'])
   })

@@ -3,15 +3,18 @@ import { lstatSync, readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep } from '@nexus/journal'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
-import type { Clock } from '../clock.ts'
-import { removeStagingDir } from '../durability/staging.ts'
-import type { Logger } from '../logger.ts'
-import { silentLogger } from '../logger.ts'
-import type { SessionLock } from './held-lock.ts'
+import {
+  acquireSessionLock,
+  type Clock,
+  type Logger,
+  readLockState,
+  type SessionLock,
+  SessionLockedError,
+  silentLogger,
+} from '@nexus/host'
+import { isSessionId } from '@nexus/durability/names'
+import { removeStagingDir } from '@nexus/durability'
 import { META_PATH } from './meta.ts'
-import { isSessionId } from './session-id.ts'
-import { acquireSessionLock, readLockState } from './session-lock.ts'
-import { SessionLockedError } from './session-locked-error.ts'
 
 /** Which sessions no sweep may touch, besides those that a live process holds. */
 export interface RetentionGuards {

@@ -17,9 +17,9 @@ describe('subscribeTiming', () => {
     const { bus, clock, workspace, dir } = await openTestBus()
     const stop = subscribeTiming(bus, workspace, clock)
     await bus.emit('agent.turn.start', turn('t1'))
-    clock.advance(1500)
+    clock.advanceNow(1500)
     await bus.emit('agent.turn.start', turn('t2'))
-    clock.advance(500)
+    clock.advanceNow(500)
     await bus.emit('agent.turn.end', turn('t1'))
     expect(lines(dir)).toEqual([
       {
@@ -39,7 +39,7 @@ describe('subscribeTiming', () => {
     subscribeTiming(bus, workspace, clock)
     await bus.emit('agent.turn.end', turn('t1'))
     await bus.emit('agent.turn.start', turn('t2'))
-    clock.advance(-60_000)
+    clock.advanceNow(-60_000)
     await bus.emit('agent.turn.end', turn('t2'))
     expect(lines(dir)).toMatchObject([{ turn_id: 't1' }, { turn_id: 't2', duration_ms: 0 }])
     expect(lines(dir)[0]).not.toHaveProperty('started_at')

@@ -1,5 +1,5 @@
 import type { EventSubscribing } from '../bus/event-bus.ts'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@nexus/host'
 import type { SessionWorkspace } from './workspace.ts'
 
 /** Session-relative path of the turn times. */

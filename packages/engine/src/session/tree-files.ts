@@ -1,14 +1,22 @@
 import { closeSync, lstatSync, readdirSync, readFile, unlinkSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { fromSystemError, NexusError } from '@nexus/errors'
-import type { Failpoint } from '../failpoint.ts'
+import {
+  atomicWriteFile,
+  type Failpoint,
+  isEngineTempName,
+  PathEscapeError,
+  syncData,
+  syncDirectory,
+  type TreeDirectory,
+  treeParent,
+  type TreeRoot,
+  type TreeSlot,
+} from '@nexus/host'
 import { appendRecord } from './append-record.ts'
-import { atomicWriteFile, isEngineTempName, syncData, syncDirectory } from './atomic-write.ts'
 import type { FileChange } from './file-events.ts'
 import { PathQueue } from './path-queue.ts'
 import { isAbsent, openToRead, refuseSpecial, wrongKind } from './regular-file.ts'
-import { treeParent, type TreeDirectory, type TreeRoot, type TreeSlot } from './tree-path.ts'
-import { PathEscapeError } from './path-escape-error.ts'
 import { UnsyncedPaths } from './unsynced-paths.ts'
 
 /**

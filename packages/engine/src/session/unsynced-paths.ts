@@ -1,8 +1,7 @@
 import { closeSync } from 'node:fs'
 import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
-import { syncData, syncDirectory } from './atomic-write.ts'
+import { syncData, syncDirectory, type TreeRoot } from '@nexus/host'
 import { isAbsent, openToRead } from './regular-file.ts'
-import type { TreeRoot } from './tree-path.ts'
 
 /** Syncs under way together, each with an open file. */
 const AT_ONCE = 16

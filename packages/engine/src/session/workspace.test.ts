@@ -3,7 +3,7 @@ import { existsSync, lstatSync, mkdirSync, readdirSync, statSync, symlinkSync, w
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openTestWorkspace } from '../../test/session/open-test-workspace.ts'
-import { listing, tempDir } from '../../test/session/temp-dir.ts'
+import { listing, tempDir } from '@nexus/host/testing'
 import type { SessionWorkspace } from './workspace.ts'
 
 /** How many this process has open. */

@@ -3,17 +3,29 @@ import { join } from 'node:path'
 import type { BlobStore, BlobStoreOptions } from '@nexus/blobs'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { validatePluginId } from '@nexus/storage'
-import { systemClock, type Clock } from '../clock.ts'
-import { neverCrosses } from '../durability/keys.ts'
-import { noFailpoint, type Failpoint } from '../failpoint.ts'
-import { silentLogger, type Logger } from '../logger.ts'
-import { atomicWriteFile } from './atomic-write.ts'
+import {
+  atomicWriteFile,
+  type Clock,
+  type Failpoint,
+  type Logger,
+  noFailpoint,
+  parseTreePath,
+  silentLogger,
+  systemClock,
+  TreeRoot,
+} from '@nexus/host'
+import { neverCrosses, validateSessionId } from '@nexus/durability/names'
 import { FileAnnouncer, type EmitTarget, type FileChange } from './file-events.ts'
-import { META_PATH, newSessionMeta, readSessionMeta, resumedMeta, serializeMeta } from './meta.ts'
-import type { SessionMeta, SessionProfile } from './meta.ts'
-import { validateSessionId } from './session-id.ts'
+import {
+  META_PATH,
+  newSessionMeta,
+  readSessionMeta,
+  resumedMeta,
+  serializeMeta,
+  type SessionMeta,
+  type SessionProfile,
+} from './meta.ts'
 import { TreeFiles, type TreeFsync } from './tree-files.ts'
-import { parseTreePath, TreeRoot } from './tree-path.ts'
 
 /** What connects a session's blobs to an object store. */
 export type BlobHooks = Pick<BlobStoreOptions, 'onPut' | 'canEvict' | 'onMiss'>

@@ -6,11 +6,10 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { APPEND_FAILPOINTS } from '../../src/session/append-record.ts'
-import { ATOMIC_WRITE_FAILPOINTS } from '../../src/session/atomic-write.ts'
+import { acquireSessionLock, ATOMIC_WRITE_FAILPOINTS } from '@nexus/host'
 import { CREATE_TREE_FAILPOINTS } from '../../src/session/create-tree.ts'
-import { acquireSessionLock } from '../../src/session/session-lock.ts'
 import { openWorkspace } from '../../src/session/workspace.ts'
-import { tempDir } from './temp-dir.ts'
+import { tempDir } from '@nexus/host/testing'
 
 const FAILPOINTS = [...CREATE_TREE_FAILPOINTS, ...ATOMIC_WRITE_FAILPOINTS, ...APPEND_FAILPOINTS]
 

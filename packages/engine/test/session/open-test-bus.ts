@@ -1,7 +1,7 @@
 import { EventBus } from '../../src/bus/event-bus.ts'
-import { silentLogger } from '../../src/logger.ts'
+import { silentLogger } from '@nexus/host'
 import type { SessionWorkspace } from '../../src/session/workspace.ts'
-import { ManualClock } from './manual-clock.ts'
+import { ManualClock } from '@nexus/host/testing'
 import { openTestWorkspace } from './open-test-workspace.ts'
 
 /** A session with a real bus that stops at the first failing handler, and a clock that stands at the start of 2026-01-02. */

@@ -1,7 +1,7 @@
 import { createSessionTree } from '../../src/session/create-tree.ts'
 import type { EmitTarget } from '../../src/session/file-events.ts'
 import { openWorkspace, type OpenWorkspaceOptions, type SessionWorkspace } from '../../src/session/workspace.ts'
-import { tempDir } from './temp-dir.ts'
+import { tempDir } from '@nexus/host/testing'
 
 /** A file event without what is the same in all of them. */
 export interface SeenEvent {

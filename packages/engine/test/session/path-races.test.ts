@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { openTestWorkspace } from './open-test-workspace.ts'
-import { listing, tempDir } from './temp-dir.ts'
+import { listing, tempDir } from '@nexus/host/testing'
 
 // Swaps a directory, or a file, for a link out of the session and back, as fast as it can. What the other side makes in the
 // gap is moved away.

@@ -3,7 +3,7 @@ import { lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, w
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sessionKeys, type Manifest, type StoreInput } from '../../src/index.ts'
-import { machineRecordPath } from '../../src/durability/machine-record.ts'
+import { machineRecordPath } from '@nexus/durability'
 import { giveBack, takeProcess, type HostProcess } from './host-process.ts'
 import type { FaultRule, HostCommands, SessionView } from './host-protocol.ts'
 

@@ -4,9 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ACTIVE_SEGMENT, JournalReader, JournalWriter, type FsyncMode, type JournalEnvelope } from '@nexus/journal'
 import { EventBus } from '../../src/bus/event-bus.ts'
-import { systemClock } from '../../src/clock.ts'
+import { silentLogger, systemClock } from '@nexus/host'
 import { JournalRecorder } from '../../src/event-recorder.ts'
-import { silentLogger } from '../../src/logger.ts'
 
 /** A bus over a real journal that notes what a sync has covered. */
 export interface JournaledBus {

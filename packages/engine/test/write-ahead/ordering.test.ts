@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { verify } from '@nexus/journal'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { NexusEvent } from '../../src/bus/event.ts'
-import { gate, never } from '../bus-fixture.ts'
+import { gate, never } from '@nexus/host/testing'
 import { openJournaledBus, readAll, type JournaledBus } from './journaled-bus.ts'
 
 const TURN = { turn_id: 't1', session_id: 's1' }

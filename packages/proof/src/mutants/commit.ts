@@ -1,8 +1,8 @@
-import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, engineTest, unitTest, type Mutant } from './mutant.ts'
 
-const COMMIT = `${DURABILITY}/snapshot-commit.ts`
-const RUN = `${DURABILITY}/snapshot-run.ts`
-const SESSION = `${DURABILITY}/session-snapshots.ts`
+const COMMIT = durabilityFile('snapshot-commit')
+const RUN = durabilityFile('snapshot-run')
+const SESSION = durabilityFile('session-snapshots')
 
 const ORDER = unitTest('snapshot', 'commits in one order only')
 
@@ -88,7 +88,7 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'manifest-of-the-uploaded',
     breaks: 'names in the manifest only what this turn uploaded',
-    file: `${DURABILITY}/snapshot-tree.ts`,
+    file: durabilityFile('snapshot-tree'),
     find: `return { tree, entries: this.#stored, uploaded`,
     replace: `return { tree, entries: new Map([...this.#stored].filter(([path]) => this.#uploaded.has(path))), uploaded`,
     tests: [unitTest('snapshot', 'are skipped when the listing shows the blob at its size')],

@@ -13,7 +13,7 @@ export const directoryBucketMutants: readonly Mutant[] = [
   {
     id: 'put-not-looked-after',
     breaks: 'believes a put at a path whose object was taken aside meanwhile',
-    file: `${SOURCE}/name-object.ts`,
+    file: `${SOURCE}/object/name-object.ts`,
     find: `return aside === undefined || aside.ino === temp.ino ? place.plain : undefined`,
     replace: `return aside === undefined || aside.ino !== 0n ? place.plain : undefined`,
     tests: [OVERTAKING],
@@ -21,7 +21,7 @@ export const directoryBucketMutants: readonly Mutant[] = [
   {
     id: 'create-unconfirmed',
     breaks: 'claims a creation at a path that was free only for an instant',
-    file: `${SOURCE}/name-object.ts`,
+    file: `${SOURCE}/object/name-object.ts`,
     find: `if (link(context, temp, place.plain)) return confirmCreated(context, temp, place)`,
     replace: `if (link(context, temp, place.plain)) return confirmCreated !== undefined`,
     tests: [OVERTAKING],
@@ -29,7 +29,7 @@ export const directoryBucketMutants: readonly Mutant[] = [
   {
     id: 'leftover-read',
     breaks: 'reads a leftover at the plain path though the object is aside',
-    file: `${SOURCE}/object-place.ts`,
+    file: `${SOURCE}/object/object-place.ts`,
     find: `const plain = aside === undefined ? openFile(context, place.plain) : undefined`,
     replace: `const plain = aside === undefined || aside.isFile() ? openFile(context, place.plain) : undefined`,
     tests: [OVERTAKING],

@@ -1,8 +1,8 @@
-import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, durabilityTest, engineTest, unitTest, type Mutant } from './mutant.ts'
 
-const RUN = `${DURABILITY}/hydrate-run.ts`
-const FETCH = `${DURABILITY}/hydrate-fetch.ts`
-const JUDGE = `${DURABILITY}/hydrate-judge.ts`
+const RUN = durabilityFile('hydrate-run')
+const FETCH = durabilityFile('hydrate-fetch')
+const JUDGE = durabilityFile('hydrate-judge')
 
 /** What a hydration takes, refuses and repairs. */
 export const hydrationMutants: readonly Mutant[] = [
@@ -20,7 +20,7 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'prune-forgotten',
     breaks: 'keeps what lies under the prefix and no manifest names',
-    file: `${DURABILITY}/hydrate-unnamed.ts`,
+    file: durabilityFile('hydrate-unnamed'),
     find: `const isExtra = (path: string): boolean => isBlob(path) && !named.has(path) && !isBelowLeaf(path, named)`,
     replace: `const isExtra = (path: string): boolean => !named.has(path) && !isBelowLeaf(path, named)`,
     tests: [unitTest('hydrate', 'nothing of what was pruned is left in the tree')],
@@ -28,7 +28,7 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'manifest-unscrubbed',
     breaks: 'restores a lock, sidecars and temporary files that a manifest names',
-    file: `${DURABILITY}/manifest-scrub.ts`,
+    file: durabilityFile('manifest-scrub'),
     find: `const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))`,
     replace: `const kept = objects`,
     tests: [unitTest('hydrate', 'with a manifest that names our lock')],
@@ -44,7 +44,7 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'outage-is-never-seen',
     breaks: 'takes a store that fails for one that has no manifest',
-    file: `${DURABILITY}/manifest-store.ts`,
+    file: durabilityFile('manifest-store'),
     find: `if (isNexusError(error, 'NOT_FOUND') && error.op !== READ_LOCAL) return undefined`,
     replace: `if (isNexusError(error)) return undefined`,
     tests: [unitTest('manifest-store', 'is never "none" when the store fails')],
@@ -63,7 +63,7 @@ export const hydrationMutants: readonly Mutant[] = [
     file: RUN,
     find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH)) {`,
     replace: `if (fetched.differing.has('')) {`,
-    tests: [engineTest('snapshot-journal', 'a rotation inside an interrupted snapshot')],
+    tests: [durabilityTest('snapshot-journal', 'a rotation inside an interrupted snapshot')],
   },
   {
     id: 'lost-object-ignored',
@@ -103,7 +103,7 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'modes-forgotten',
     breaks: 'restores files with the modes that the umask gives',
-    file: `${DURABILITY}/hydrate-restore.ts`,
+    file: durabilityFile('hydrate-restore'),
     find: `chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)`,
     replace: `chmodSync(localPath, OWNER_ONLY_FILE)`,
     tests: [unitTest('hydrate', 'holds under umask')],
@@ -111,9 +111,9 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'escaping-paths',
     breaks: 'takes any path that a manifest names',
-    file: `${DURABILITY}/manifest-parse.ts`,
+    file: durabilityFile('manifest-parse'),
     find: `if (fault !== undefined) throw new Fault(\`names \${quote(path)} in \${where}, which \${fault}\`)`,
     replace: `void fault`,
-    tests: [{ file: `${DURABILITY}/manifest-parse.test.ts`, name: 'refuses the path' }],
+    tests: [{ file: durabilityFile('manifest-parse.test'), name: 'refuses the path' }],
   },
 ]

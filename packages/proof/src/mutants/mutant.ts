@@ -1,3 +1,7 @@
+import { readdirSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { REPOSITORY_ROOT } from '../repository-root.ts'
+
 /** A test that notices a mutant. */
 export interface CatchingTest {
   /** Relative to the repository. */
@@ -21,12 +25,25 @@ export interface Mutant {
   tests: readonly CatchingTest[]
 }
 
-/** Where the durability code lies. */
-export const DURABILITY = 'packages/engine/src/durability'
+const DURABILITY = 'packages/durability'
+
+/** A source of the durability package by its name, whatever folder it lies in: relative to the repository. */
+export function durabilityFile(name: string): string {
+  const [found, other] = readdirSync(join(REPOSITORY_ROOT, DURABILITY, 'src'), { recursive: true, encoding: 'utf8' })
+    .filter((path) => basename(path) === `${name}.ts`)
+    .map((path) => `${DURABILITY}/src/${path}`)
+  if (found === undefined || other !== undefined) throw new Error(`no one file ${name}.ts below ${DURABILITY}/src`)
+  return found
+}
 
 /** A test beside the durability code: `file` without its ending. */
 export function unitTest(file: string, name: string): CatchingTest {
-  return { file: `${DURABILITY}/${file}.test.ts`, name }
+  return { file: durabilityFile(`${file}.test`), name }
+}
+
+/** A test of the durability package as a whole: `file` below `packages/durability/test`, without its ending. */
+export function durabilityTest(file: string, name: string): CatchingTest {
+  return { file: `${DURABILITY}/test/${file}.test.ts`, name }
 }
 
 /** A test of the engine as a whole: `file` below `packages/engine/test`, without its ending. */

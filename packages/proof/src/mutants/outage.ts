@@ -1,9 +1,9 @@
-import { DURABILITY, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, unitTest, type Mutant } from './mutant.ts'
 
-const OUTAGE = `${DURABILITY}/outage.ts`
-const LEDGER = `${DURABILITY}/store-ledger.ts`
-const RECOVERY = `${DURABILITY}/recovery.ts`
-const ENDING = `${DURABILITY}/session-ending.ts`
+const OUTAGE = durabilityFile('outage')
+const LEDGER = durabilityFile('store-ledger')
+const RECOVERY = durabilityFile('recovery')
+const ENDING = durabilityFile('session-ending')
 
 /** What an outage does to turns, how it is paid back, and how a run ends in it. */
 export const outageMutants: readonly Mutant[] = [
@@ -26,10 +26,15 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'gate-before-all',
     breaks: 'refuses an input before a cancel can be heard',
-    file: `${DURABILITY}/gate.ts`,
-    find: `export const GATE_PRIORITY = 200`,
-    replace: `export const GATE_PRIORITY = -200`,
-    tests: [unitTest('gate', 'runs behind everything else')],
+    file: 'packages/engine/src/lifecycle/join-durability.ts',
+    find: `const GATE_PRIORITY = 200`,
+    replace: `const GATE_PRIORITY = -200`,
+    tests: [
+      {
+        file: 'packages/engine/src/lifecycle/join-durability.test.ts',
+        name: 'asks the durability after everybody else',
+      },
+    ],
   },
   {
     id: 'gate-for-a-blob',
@@ -112,7 +117,7 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-stores-half-a-turn',
     breaks: 'retries a snapshot in the middle of a turn',
-    file: `${DURABILITY}/durability-parts.ts`,
+    file: durabilityFile('durability-parts'),
     find: `mayTakeSnapshot: () => this.ready && this.tracker.betweenTurns,`,
     replace: `mayTakeSnapshot: () => this.ready,`,
     tests: [unitTest('session-recovery', 'never stores half a turn')],
@@ -120,7 +125,7 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-in-the-way',
     breaks: 'lets a retry go on storing what a turn that began meanwhile writes',
-    file: `${DURABILITY}/session-snapshots.ts`,
+    file: durabilityFile('session-snapshots'),
     find: `this.#retry = retry
     const signal`,
     replace: `const signal`,
@@ -155,11 +160,11 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'events-before-plugins',
     breaks: 'raises events of the store before the plugins that handle them are up',
-    file: `${DURABILITY}/session-durability.ts`,
-    find: `this.#bus = bus
+    file: durabilityFile('session-durability'),
+    find: `this.#tell = tell
     // The workspace`,
-    replace: `this.#bus = bus
-    this.#parts.outbox.open(bus)
+    replace: `this.#tell = tell
+    this.#parts.outbox.open(tell)
     void this.#parts.outbox.flush()
     // The workspace`,
     tests: [unitTest('session-recovery', 'does not run before plugins are up')],
@@ -167,7 +172,7 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-through-a-turn',
     breaks: 'lets a retry go on storing when a turn begins',
-    file: `${DURABILITY}/durability-parts.ts`,
+    file: durabilityFile('durability-parts'),
     find: `onBegin: () => this.snapshots.yieldRetry(),`,
     replace: `onBegin: () => undefined,`,
     tests: [unitTest('session-recovery', 'gives way when a turn begins while it is storing')],

@@ -1,6 +1,6 @@
-import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, durabilityTest, engineTest, unitTest, type Mutant } from './mutant.ts'
 
-const OWNER = `${DURABILITY}/owner.ts`
+const OWNER = durabilityFile('owner')
 
 /** The owner marker. */
 export const ownershipMutants: readonly Mutant[] = [
@@ -30,12 +30,12 @@ export const ownershipMutants: readonly Mutant[] = [
     file: OWNER,
     find: `if (this.#reported) return`,
     replace: `if (this.#verdict === 'free') return`,
-    tests: [engineTest('proof-owner', 'a conflict that lasts is reported once')],
+    tests: [durabilityTest('proof-owner', 'a conflict that lasts is reported once')],
   },
   {
     id: 'crash-is-conflict',
     breaks: 'reports a conflict with a process of this machine that is gone',
-    file: `${DURABILITY}/owner-marker.ts`,
+    file: durabilityFile('owner-marker'),
     find: `if (marker.host === us.host && isGone(marker, us, known)) return 'crashed'`,
     replace: `void isGone`,
     tests: [
@@ -65,7 +65,7 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'lost-run-beats',
     breaks: 'goes on writing its owner marker when another host has committed',
-    file: `${DURABILITY}/durability-parts.ts`,
+    file: durabilityFile('durability-parts'),
     find: `void this.owner.stop()`,
     replace: '',
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],

@@ -1,7 +1,7 @@
-import { DURABILITY, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, unitTest, type Mutant } from './mutant.ts'
 
-const STORE = `${DURABILITY}/shared-roots-store.ts`
-const ROOTS = `${DURABILITY}/shared-roots.ts`
+const STORE = durabilityFile('shared-roots-store')
+const ROOTS = durabilityFile('shared-roots')
 
 /** App- and agent-scope stores. */
 export const sharedStoreMutants: readonly Mutant[] = [
@@ -24,7 +24,7 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'session-in-shared-key',
     breaks: 'makes a shared key that names the session',
-    file: `${DURABILITY}/shared-store-key.ts`,
+    file: durabilityFile('shared-store-key'),
     find: `if (segments.includes(sessionId)) throw refusal`,
     replace: `if (segments.length === 0) throw refusal`,
     tests: [unitTest('shared-store-key', 'is refused for')],
@@ -48,7 +48,7 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'shared-lock-let-go',
     breaks: 'uploads a shared store after its lock was given up',
-    file: `${DURABILITY}/shared-store-lock.ts`,
+    file: durabilityFile('shared-store-lock'),
     find: `const turn = before.then(() => lockAndRun(lockDir, options, work))`,
     replace: `const turn = before.then(() => lockAndRun(lockDir, options, async () => undefined)).then(work)`,
     tests: [unitTest('shared-roots', 'hold the lock from the copy to the end of the upload')],
@@ -56,7 +56,7 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'shared-store-replaced',
     breaks: 'puts a restored shared store over one that appeared meanwhile',
-    file: `${DURABILITY}/shared-roots-pull.ts`,
+    file: durabilityFile('shared-roots-pull'),
     find: `await link(path, livePath)`,
     replace: `await rename(path, livePath)`,
     tests: [unitTest('shared-roots', 'does not replace a database that another process created meanwhile')],

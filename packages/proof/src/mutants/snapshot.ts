@@ -1,7 +1,7 @@
-import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, durabilityTest, unitTest, type Mutant } from './mutant.ts'
 
-const TREE = `${DURABILITY}/snapshot-tree.ts`
-const UPLOAD = `${DURABILITY}/upload.ts`
+const TREE = durabilityFile('snapshot-tree')
+const UPLOAD = durabilityFile('upload')
 
 /** What a snapshot uploads, skips and names. */
 export const snapshotMutants: readonly Mutant[] = [
@@ -38,15 +38,17 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'no-order-of-uploads',
     breaks: 'overwrites committed objects before new ones are stored',
-    file: `${DURABILITY}/snapshot-plan.ts`,
+    file: durabilityFile('snapshot-plan'),
     find: `export const OVERWRITING_RANK = 2`,
     replace: `export const OVERWRITING_RANK = 0`,
-    tests: [engineTest('proof-upload-order', 'no committed object is overwritten while a new one is still on its way')],
+    tests: [
+      durabilityTest('proof-upload-order', 'no committed object is overwritten while a new one is still on its way'),
+    ],
   },
   {
     id: 'listing-outage-ignored',
     breaks: 'takes a listing that fails for the moment for a store that can not list',
-    file: `${DURABILITY}/snapshot-listing.ts`,
+    file: durabilityFile('snapshot-listing'),
     find: `if (isPassing(error)) throw error`,
     replace: `void isPassing`,
     tests: [unitTest('snapshot', 'wait for a store whose listing fails for the moment')],
@@ -62,7 +64,7 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'unstored-dropped',
     breaks: 'drops the committed version of a file that can not be stored now, and of blobs that were evicted',
-    file: `${DURABILITY}/manifest-build.ts`,
+    file: durabilityFile('manifest-build'),
     find: `if (entries.has(path) || !(evicted || isUnstorable(path)) || !isFree(path)) continue`,
     replace: `if (entries.has(path) || evicted || isUnstorable(path) || !isFree(path)) continue`,
     tests: [
@@ -73,7 +75,7 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'lock-crosses',
     breaks: 'stores the session lock with the tree',
-    file: `${DURABILITY}/keys.ts`,
+    file: durabilityFile('keys'),
     find: `(name === SESSION_LOCK || STAGING_NAME.test(name))`,
     replace: `STAGING_NAME.test(name)`,
     tests: [unitTest('snapshot', 'keeps what never crosses here')],
@@ -81,7 +83,7 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'links-followed',
     breaks: 'stores what a link points to',
-    file: `${DURABILITY}/tree-walk.ts`,
+    file: durabilityFile('tree-walk'),
     find: `return this.#fs.lstatSync(this.#absolute(path), { bigint: true, throwIfNoEntry: false })`,
     replace: `return nodeFs.statSync(this.#absolute(path), { bigint: true, throwIfNoEntry: false })`,
     tests: [unitTest('snapshot', 'uploads no byte of what a link points to')],
@@ -89,7 +91,7 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'tree-looked-at-once',
     breaks: 'never looks again at directories that changed while they were walked',
-    file: `${DURABILITY}/tree-walk.ts`,
+    file: durabilityFile('tree-walk'),
     find: `await this.#settle(MAX_LOOKS - 1)`,
     replace: `void MAX_LOOKS`,
     tests: [unitTest('tree-walk', 'loses neither name of a file that moves')],
@@ -97,15 +99,17 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'database-copied-raw',
     breaks: 'stores databases of the run as they lie on the disk, without their write-ahead log',
-    file: `${DURABILITY}/snapshot-stage.ts`,
+    file: durabilityFile('snapshot-stage'),
     find: `staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath)`,
     replace: `staged(path, copy.livePath, copy.sizeBytes, copy.livePath)`,
-    tests: [engineTest('proof-database-copy', 'a row that a long-lived reader keeps out of the main database file')],
+    tests: [
+      durabilityTest('proof-database-copy', 'a row that a long-lived reader keeps out of the main database file'),
+    ],
   },
   {
     id: 'request-joins-running',
     breaks: 'lets a request share a snapshot that has already walked the tree',
-    file: `${DURABILITY}/snapshot-slot.ts`,
+    file: durabilityFile('snapshot-slot'),
     find: `const batch = (this.#next ??= openBatch<Request, Outcome>())`,
     replace: `const batch = this.#running ?? (this.#next ??= openBatch<Request, Outcome>())`,
     tests: [
@@ -116,7 +120,7 @@ export const snapshotMutants: readonly Mutant[] = [
     id: 'slot-held-while-announcing',
     breaks:
       'announces a result before the slot is free, so that a handler of it that asks for a snapshot waits for itself',
-    file: `${DURABILITY}/snapshot-slot.ts`,
+    file: durabilityFile('snapshot-slot'),
     find: `const outcome = await this.#work.run(batch.requests).finally(() => this.#free())
       await this.#work.announce(outcome)`,
     replace: `const outcome = await this.#work.run(batch.requests)

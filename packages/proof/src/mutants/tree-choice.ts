@@ -1,15 +1,15 @@
-import { DURABILITY, engineTest, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, engineTest, unitTest, type Mutant } from './mutant.ts'
 
-const VERDICT = `${DURABILITY}/tree-verdict.ts`
-const RESOLVE = `${DURABILITY}/resolve-tree.ts`
-const GUARD = `${DURABILITY}/commit-guard.ts`
+const VERDICT = durabilityFile('tree-verdict')
+const RESOLVE = durabilityFile('resolve-tree')
+const GUARD = durabilityFile('commit-guard')
 
 /** Which tree is true, at boot and before every commit. */
 export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'lost-answers-are-foreign',
     breaks: 'takes its own commit whose answer was lost for another host’s',
-    file: `${DURABILITY}/machine-record.ts`,
+    file: durabilityFile('machine-record'),
     find: `return (record.committed !== undefined && same(record.committed)) || record.pending.some(same)`,
     replace: `return record.committed !== undefined && same(record.committed)`,
     tests: [
@@ -20,7 +20,7 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'nonce-ignored',
     breaks: 'takes another host’s commit of the same generation for its own',
-    file: `${DURABILITY}/machine-record.ts`,
+    file: durabilityFile('machine-record'),
     find: `other.generation === pair.generation && other.nonce === pair.nonce`,
     replace: `other.generation === pair.generation`,
     tests: [unitTest('tree-verdict', 'when another host committed the same generation')],
@@ -117,7 +117,7 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'step-zero-skipped',
     breaks: 'commits without looking who committed last',
-    file: `${DURABILITY}/session-snapshots.ts`,
+    file: durabilityFile('session-snapshots'),
     find: `await this.#options.guard(held)`,
     replace: `void this.#options.guard`,
     tests: [
@@ -147,7 +147,7 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'clean-end-unnoted',
     breaks: 'never notes that a run ended well',
-    file: `${DURABILITY}/session-ending.ts`,
+    file: durabilityFile('session-ending'),
     find: `await record.end({ clean: synced, stored })`,
     replace: `await record.end({ clean: synced && !stored, stored })`,
     tests: [

@@ -16,7 +16,7 @@ type Meaning = { kind: 'fs'; traced: boolean } | { kind: 'function'; name: strin
 
 const FS_MODULES: ReadonlySet<string> = new Set(['fs', 'node:fs', 'fs/promises', 'node:fs/promises'])
 // The engine's own primitive writes like one of `node:fs`; who imports it writes raw bytes as well.
-const PRIMITIVE_MODULE = /(?:^|\/)atomic-write\.[jt]s$/
+const PRIMITIVE_MODULE = /^@nexus\/host$/
 const FS: Meaning = { kind: 'fs', traced: true }
 const CALLED_FS: Meaning = { kind: 'fs', traced: false }
 // An injected file system has no import to go by, only its name.

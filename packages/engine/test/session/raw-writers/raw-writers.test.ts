@@ -10,6 +10,8 @@ import { explainVerdict, judgeWriters, type ScannedSource } from './judge-writer
 // part of the tree, the command line with its demo plugins, and plugins. Backend modules only ever get paths in staging.
 const SCANNED = [
   'packages/engine/src',
+  'packages/durability/src',
+  'packages/host/src',
   'packages/journal/src',
   'packages/blobs/src',
   'packages/storage/src',
@@ -120,7 +122,7 @@ describe('findRawWriters', () => {
     ['JavaScript', `const fs = require('fs')\nmodule.exports = () => fs.appendFileSync(p, d)`, ['appendFileSync']],
     [
       'the atomic write of the engine',
-      `import { atomicWriteFile } from '../session/atomic-write.ts'; await atomicWriteFile(p, d)`,
+      `import { atomicWriteFile } from '@nexus/host'; await atomicWriteFile(p, d)`,
       ['atomicWriteFile'],
     ],
   ])('flags %s', (name, text, calls) => {

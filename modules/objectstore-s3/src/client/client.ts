@@ -1,0 +1,94 @@
+import { readFileSync } from 'node:fs'
+import { Agent as HttpAgent } from 'node:http'
+import { Agent as HttpsAgent } from 'node:https'
+import { rootCertificates } from 'node:tls'
+import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3'
+import { configError, systemCode } from '@nexus/objectstore'
+import { NodeHttpHandler } from '@smithy/node-http-handler'
+import type { CredentialProvider } from './credentials.ts'
+import type { S3Options } from '../options.ts'
+
+/** Sockets there are at the least, however few requests may be under way: the probe of conditional creates needs its own. */
+export const LEAST_SOCKETS = 8
+
+/** The clients of one backend, over one pool of sockets. */
+export interface Clients {
+  /** Retries by itself, so it is given bodies that can be sent again only. */
+  readonly retrying: S3Client
+  /** Sends a request once. */
+  readonly once: S3Client
+  destroy(): void
+}
+
+/**
+ * Makes the clients; no request is sent.
+ *
+ * @throws NexusError `INVALID_ARGUMENT` naming `options.ca_file` when it can't be read
+ */
+export async function createClients(options: S3Options, credentials: CredentialProvider): Promise<Clients> {
+  const requestHandler = new NodeHttpHandler({
+    ...(await agentsOf(options)),
+    connectionTimeout: options.connectTimeoutMs,
+    socketTimeout: options.idleTimeoutMs,
+  })
+  const mode = options.checksums === 'when_required' ? 'WHEN_REQUIRED' : 'WHEN_SUPPORTED'
+  const config: S3ClientConfig = {
+    region: options.region,
+    forcePathStyle: options.forcePathStyle,
+    credentials,
+    requestHandler,
+    retryMode: 'standard',
+    logger: SILENT,
+    // Its body follows at once whatever the answer, with an agent of ours.
+    expectContinueHeader: false,
+    ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint.href }),
+    ...(options.checksums === undefined ? {} : { requestChecksumCalculation: mode, responseChecksumValidation: mode }),
+  }
+  const retrying = new S3Client({ ...config, maxAttempts: options.maxAttempts })
+  const once = new S3Client({ ...config, maxAttempts: 1 })
+  return { retrying, once, destroy: () => requestHandler.destroy() }
+}
+
+const drop = (): void => undefined
+/** Without one the SDK writes to the console, about requests that we repeat ourselves. */
+const SILENT = { trace: drop, debug: drop, info: drop, warn: drop, error: drop }
+
+async function agentsOf({
+  concurrency,
+  caFile,
+  proxy,
+}: S3Options): Promise<{ httpAgent: HttpAgent; httpsAgent: HttpsAgent }> {
+  // Requests are counted before they get here.
+  const maxSockets = Math.max(concurrency, LEAST_SOCKETS)
+  const pool = { keepAlive: true, maxSockets, maxFreeSockets: concurrency }
+  const trust = caFile === undefined ? {} : { ca: [...usualCertificates(), readCertificates(caFile)] }
+  if (proxy === undefined) return { httpAgent: new HttpAgent(pool), httpsAgent: new HttpsAgent({ ...pool, ...trust }) }
+  // Loaded by the few who need it.
+  const { createProxyAgents } = await import('./proxy.ts')
+  return createProxyAgents(proxy, pool, trust)
+}
+
+/** What Node trusts when it is told nothing; a list of our own takes the place of all of it. */
+function usualCertificates(): string[] {
+  const extra = process.env['NODE_EXTRA_CA_CERTS'] ?? ''
+  try {
+    return extra === '' ? [...rootCertificates] : [...rootCertificates, readFileSync(extra, 'utf8')]
+  } catch {
+    // Node itself has warned of it at start.
+    return [...rootCertificates]
+  }
+}
+
+function readCertificates(path: string): string {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    const problem = systemCode(error) === 'ENOENT' ? 'does not exist' : 'can not be read'
+    throw configError('options.ca_file', `names ${path}, which ${problem}`, error)
+  }
+  if (!text.includes('-----BEGIN CERTIFICATE-----')) {
+    throw configError('options.ca_file', `names ${path}, which holds no PEM certificate`)
+  }
+  return text
+}

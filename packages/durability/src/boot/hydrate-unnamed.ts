@@ -1,0 +1,97 @@
+import { join } from 'node:path'
+import { isNexusError } from '@nexus/errors'
+import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
+import type { Logger } from '@nexus/host'
+import { getObject, hydrateRaw, type FetchOptions } from './hydrate-fetch.ts'
+import { restoring } from './hydrate-restore.ts'
+import type { Manifest } from '../mirror/manifest.ts'
+import { BLOBS_DIR, immutableKind } from '../capture/snapshot-plan.ts'
+import { TreeWalker } from '../tree/tree-walk.ts'
+
+const OWNER_ONLY_FILE = 0o600
+const MAX_PATH_BYTES = 4096
+
+/** Takes everything under the prefix, but what never crosses: there is no manifest to say what belongs together. */
+export async function takeUnversioned(
+  rawDir: string,
+  options: FetchOptions,
+): Promise<{ objects: number; bytes: number }> {
+  const { signal } = options
+  await hydrateRaw(options, rawDir, signal === undefined ? {} : { signal })
+  let bytes = 0
+  const paths = await filesIn(rawDir, options)
+  for (const path of paths) bytes += take(path, rawDir, options)
+  return { objects: paths.length, bytes }
+}
+
+export interface ExtraBlobsOptions extends FetchOptions {
+  /** Where the whole prefix was downloaded to, when the backend has no `get`. */
+  rawDir?: string
+  logger: Logger
+}
+
+/**
+ * Takes blobs that the manifest doesn't name where they may be needed: the content of a blob is its name, so none can be
+ * of the wrong generation. What was downloaded with everything else is kept; else only for a manifest of version 1, whose
+ * writer stopped naming blobs that had left its disk.
+ *
+ * @see spec 60, Hydration
+ */
+export async function takeExtraBlobs(manifest: Manifest, options: ExtraBlobsOptions): Promise<void> {
+  const { store, treeKey, rawDir, tree, concurrency, signal } = options
+  const named = new Set([...manifest.objects, ...Object.keys(manifest.links), ...Object.keys(manifest.dirs)])
+  const isExtra = (path: string): boolean => isBlob(path) && !named.has(path) && !isBelowLeaf(path, named)
+  if (rawDir !== undefined) {
+    for (const path of await filesIn(rawDir, options)) if (isExtra(path)) take(path, rawDir, options)
+    return
+  }
+  if (manifest['_schema_version'] !== 1) return
+  const extra = (await listBlobs(options)).filter(isExtra)
+  await forEachBounded(
+    extra,
+    concurrency,
+    async (path, _index, laneSignal) => {
+      const localPath = tree.place(path)
+      await getObject(store, `${treeKey}/${path}`, localPath, { signal: laneSignal, bytes: 0 })
+    },
+    signal,
+  )
+}
+
+async function listBlobs({ store, treeKey, signal, logger }: ExtraBlobsOptions): Promise<string[]> {
+  try {
+    const objects = await store.list(`${treeKey}/${BLOBS_DIR}`, signal === undefined ? {} : { signal })
+    return objects.map(({ key }) => trimKeyPrefix(key, treeKey) ?? '')
+  } catch (error) {
+    signal?.throwIfAborted()
+    if (isNexusError(error) && error.retryable) throw error
+    logger.warn({ err: error }, 'the store can not be listed: blobs that no manifest names were not looked for')
+    return []
+  }
+}
+
+/** Files of a downloaded prefix, session-relative, in no order; the walk leaves out what never crosses. */
+async function filesIn(rawDir: string, { slices }: FetchOptions): Promise<string[]> {
+  const { files } = await new TreeWalker(rawDir, { maxPathBytes: MAX_PATH_BYTES, slices }).walk()
+  return [...files.keys()]
+}
+
+/** @returns bytes of the file */
+function take(path: string, rawDir: string, { tree }: FetchOptions): number {
+  const localPath = tree.place(path)
+  return restoring(path, () => {
+    tree.fs.renameSync(join(rawDir, path), localPath)
+    tree.fs.chmodSync(localPath, OWNER_ONLY_FILE)
+    return tree.fs.lstatSync(localPath).size
+  })
+}
+
+function isBlob(path: string): boolean {
+  const kind = immutableKind(path)
+  return kind === 'blob' || kind === 'blob-meta'
+}
+
+function isBelowLeaf(path: string, named: ReadonlySet<string>): boolean {
+  const [, xx] = path.split('/')
+  return named.has(BLOBS_DIR) || named.has(`${BLOBS_DIR}/${xx}`)
+}

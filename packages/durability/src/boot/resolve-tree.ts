@@ -1,0 +1,265 @@
+import { existsSync } from 'node:fs'
+import { rename, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isNexusError } from '@nexus/errors'
+import type { ObjectStore } from '@nexus/objectstore'
+import { type Clock, type Failpoint, type Logger, syncDirectory } from '@nexus/host'
+import type { CommittedGeneration } from '../commit/committed-generation.ts'
+import type { EventOutbox } from '../outage/event-outbox.ts'
+import { hydrateSession, type HydrateResult } from './hydrate.ts'
+import { readLocalJournal } from '../tree/local-journal.ts'
+import { lacks, lookAtTree, type LocalTree } from '../tree/local-tree.ts'
+import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
+import type { Manifest } from '../mirror/manifest.ts'
+import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
+import { StaleLocalTreeError } from './stale-local-tree-error.ts'
+
+/** What {@link resolveTree} works with. */
+export interface TreeResolver {
+  store: ObjectStore
+  sessionId: string
+  sessionsRoot: string
+  bootId: string
+  staleLocal: StaleLocalPolicy
+  onMixed: 'warn' | 'fail'
+  record: MachineRecordFile
+  committed: CommittedGeneration
+  outbox: EventOutbox
+  clock: Clock
+  logger: Logger
+  failpoint: Failpoint
+  /** The store didn't answer; the local tree is used until it does. */
+  onUnreachable: (error: Error) => void
+}
+
+export interface ResolveTreeOptions {
+  /** There is a tree at the session's path, and the caller holds its lock. */
+  localExists: boolean
+  /** Writes our lock into a tree that is about to appear at the session's path. */
+  prepareStaging: (dir: string) => Promise<void>
+  signal?: AbortSignal
+}
+
+/** Which tree the session runs on. */
+export interface TreeResolution {
+  /** `local`: the one that was there. `hydrated`: restored just now. `absent`: nobody has seen it; the caller creates it. */
+  tree: 'local' | 'hydrated' | 'absent'
+  /** The tree that was there lies here now, and the lock that the caller held went with it. */
+  keptAt?: string
+  /** The store couldn't be asked: the question is open until the first commit. */
+  undecided: boolean
+  hydration?: HydrateResult
+}
+
+/**
+ * Settles at boot which tree the session runs on, and puts it at the session's path.
+ *
+ * @throws {@link StaleLocalTreeError}; `CORRUPT` and `UNSUPPORTED` for a manifest that can't be read, unless `stale_local`
+ *   is `keep` and there is a local tree; whatever a failed hydration throws, with the local tree back in its place
+ * @see spec 60, Which tree is true
+ */
+export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOptions): Promise<TreeResolution> {
+  const { committed, record, logger, sessionId, sessionsRoot } = resolver
+  const previous = readMachineRecord(sessionsRoot, sessionId)
+  if (!options.localExists) return hydrate(resolver, options)
+  let remote: Manifest | undefined
+  try {
+    remote = await committed.look(options.signal)
+  } catch (error) {
+    options.signal?.throwIfAborted()
+    if (isUnreadable(error)) {
+      if (resolver.staleLocal !== 'keep') throw error
+      logger.error(
+        { err: error, session_id: sessionId },
+        'the committed manifest can not be read; keeping the local tree',
+      )
+    } else {
+      resolver.onUnreachable(error as Error)
+      logger.warn(
+        { err: error, session_id: sessionId },
+        'the store can not be asked for the session; using the local tree',
+      )
+    }
+    await record.begin(beforeDecision(previous, resolver.bootId))
+    return { tree: 'local', undecided: true }
+  }
+  const verdict = await judgeLocalTree(resolver, previous, remote, lookAtTree(join(sessionsRoot, sessionId)))
+  return actOn(verdict, resolver, options, { previous, remote })
+}
+
+/**
+ * Judges the tree at the session's path against the store's committed generation.
+ *
+ * @param tree what it held before any plugin wrote to it
+ */
+export async function judgeLocalTree(
+  resolver: Pick<TreeResolver, 'sessionId' | 'sessionsRoot' | 'bootId' | 'logger'>,
+  record: MachineRecord | undefined,
+  remote: Manifest | undefined,
+  tree: LocalTree,
+): Promise<TreeVerdict> {
+  const { sessionId, sessionsRoot, bootId, logger } = resolver
+  if (remote === undefined) return { kind: 'live', why: 'never-stored' }
+  return judgeTree({
+    record,
+    bootId,
+    remote: { generation: remote.generation, nonce: remote.nonce, lastSeq: remote.journal.last_seq },
+    journal: await readLocalJournal(join(sessionsRoot, sessionId), logger),
+    hasLost: lacks(tree, remote),
+  })
+}
+
+interface Known {
+  previous: MachineRecord | undefined
+  remote: Manifest | undefined
+}
+
+async function actOn(
+  verdict: TreeVerdict,
+  resolver: TreeResolver,
+  options: ResolveTreeOptions,
+  { previous, remote }: Known,
+): Promise<TreeResolution> {
+  const { logger, sessionId, record, staleLocal } = resolver
+  const local = { generation: previous?.committed?.generation ?? 0, path: join(resolver.sessionsRoot, sessionId) }
+  if (verdict.kind === 'live' || remote === undefined) {
+    await record.begin(onTopOf(previous, remote))
+    return { tree: 'local', undecided: false }
+  }
+  if (verdict.kind === 'torn-but-newer') {
+    logger.error(
+      { session_id: sessionId, generation: remote.generation },
+      'the machine went down without a stop, and the local tree holds turns that the store never got: keeping it as it is',
+    )
+    await record.begin(onTopOf(previous, remote))
+    return { tree: 'local', undecided: false }
+  }
+  const forked = 'forked' in verdict && verdict.forked
+  if (verdict.kind === 'stale' && staleLocal === 'refuse') {
+    throw new StaleLocalTreeError({
+      sessionId,
+      path: local.path,
+      localGeneration: local.generation,
+      remoteGeneration: remote.generation,
+      forked,
+    })
+  }
+  if (verdict.kind === 'stale' && staleLocal === 'keep') {
+    logger.error(
+      { session_id: sessionId, local_generation: local.generation, remote_generation: remote.generation, forked },
+      'the local tree is older than the store and is kept: the next commit hides what another host committed',
+    )
+    await record.begin(onTopOf(previous, remote))
+    return { tree: 'local', undecided: false }
+  }
+  const keptAt = await setAside(resolver, local.path)
+  let resolution: TreeResolution
+  try {
+    resolution = await hydrate(resolver, options)
+  } catch (error) {
+    // The tree is what a degraded start falls back to: a boot that fails gives it back.
+    if (!existsSync(local.path)) await rename(keptAt, local.path)
+    throw error
+  }
+  await rm(join(keptAt, 'session.lock'), { force: true })
+  logger.warn(
+    {
+      session_id: sessionId,
+      local_generation: local.generation,
+      remote_generation: remote.generation,
+      forked,
+      kept_at: keptAt,
+    },
+    verdict.kind === 'lost-content'
+      ? 'the local tree lost its conversation, its journal or a database, which the committed one has: the tree was set aside and the committed one restored'
+      : verdict.kind === 'torn'
+        ? 'the machine went down without a stop: the local tree was set aside and the committed one restored'
+        : 'another host committed since: the local tree was set aside and the committed one restored',
+  )
+  resolver.outbox.post('session.local.stale', {
+    session_id: sessionId,
+    local_generation: local.generation,
+    remote_generation: resolution.hydration?.manifest?.generation ?? remote.generation,
+    forked,
+    kept_at: keptAt,
+  })
+  return { ...resolution, keptAt }
+}
+
+async function hydrate(resolver: TreeResolver, options: ResolveTreeOptions): Promise<TreeResolution> {
+  const { store, sessionId, sessionsRoot, onMixed, clock, logger, failpoint, record, committed, outbox } = resolver
+  const hydration = await hydrateSession({
+    store,
+    sessionId,
+    sessionsRoot,
+    onMixed,
+    clock,
+    logger,
+    failpoint,
+    prepareStaging: options.prepareStaging,
+    ...(options.signal === undefined ? {} : { signal: options.signal }),
+  })
+  if (hydration.outcome === 'never-seen') {
+    await record.begin({})
+    return { tree: 'absent', undecided: false, hydration }
+  }
+  const { manifest, mixed } = hydration
+  committed.manifest = manifest
+  if (mixed !== undefined) {
+    outbox.post('session.hydrate.mixed', {
+      session_id: sessionId,
+      generation: mixed.generation,
+      reason: mixed.reason,
+      paths: mixed.paths,
+    })
+  }
+  await record.begin({
+    ...(manifest === undefined
+      ? {}
+      : { committed: { generation: manifest.generation, nonce: manifest.nonce }, lastSeq: manifest.journal.last_seq }),
+    ...(mixed === undefined ? {} : { mixedFrom: { generation: mixed.generation, paths: mixed.paths } }),
+  })
+  return { tree: 'hydrated', undecided: false, hydration }
+}
+
+/** `.stale-<id>-<time>` beside the sessions; never deleted by us. */
+async function setAside({ sessionsRoot, sessionId, clock, failpoint }: TreeResolver, path: string): Promise<string> {
+  const time = new Date(clock.now()).toISOString().replaceAll(/[-:]|\.\d+/g, '')
+  const base = join(sessionsRoot, `.stale-${sessionId}-${time}`)
+  let keptAt = base
+  for (let n = 2; existsSync(keptAt); n++) keptAt = `${base}-${n}`
+  await failpoint('resolve-tree:before-set-aside')
+  await rename(path, keptAt)
+  await syncDirectory(sessionsRoot)
+  await failpoint('resolve-tree:set-aside')
+  return keptAt
+}
+
+/** Failpoints of {@link resolveTree}, besides those of a hydration. */
+export const RESOLVE_TREE_FAILPOINTS: readonly string[] = ['resolve-tree:before-set-aside', 'resolve-tree:set-aside']
+
+type RecordStart = Parameters<MachineRecordFile['begin']>[0]
+
+/** The run goes on from the store's generation, knowing all earlier attempts of this machine as its own. */
+function onTopOf(previous: MachineRecord | undefined, remote: Manifest | undefined): RecordStart {
+  const base = previous === undefined ? {} : carried(previous)
+  if (remote === undefined) return base
+  const committed = { generation: remote.generation, nonce: remote.nonce }
+  return { ...base, committed, lastSeq: remote.journal.last_seq }
+}
+
+/** A tree that an unclean end in an earlier boot may have torn stays one until it could be judged, whatever happens before. */
+function beforeDecision(previous: MachineRecord | undefined, bootId: string): RecordStart {
+  if (previous === undefined) return {}
+  return { ...carried(previous), bootId: previous.clean ? bootId : previous.bootId }
+}
+
+function carried(previous: MachineRecord): RecordStart {
+  const { committed, lastSeq, pending, mixedFrom } = previous
+  return { committed, lastSeq, pending: [...pending], ...(mixedFrom === undefined ? {} : { mixedFrom }) }
+}
+
+/** The store answered, and the answer can't be understood: waiting doesn't help. */
+function isUnreadable(error: unknown): boolean {
+  return isNexusError(error, 'CORRUPT') || isNexusError(error, 'UNSUPPORTED') || isNexusError(error, 'INVALID_ARGUMENT')
+}

@@ -1,0 +1,19 @@
+// A session in a store
+export { openSessionDurability, type SessionDurability } from './session-durability.ts'
+export type { AttachedSession, FinishOptions, SessionDurabilityOptions } from './session-durability-options.ts'
+export type { DurabilityStatus } from './outage/durability-status.ts'
+export type { DurabilityEvents, DurabilityEventType, Tell } from './events.ts'
+
+// What a commit holds
+export type { SnapshotResult, SnapshotTrigger } from './commit/snapshot.ts'
+export type { Manifest, ManifestEntry } from './mirror/manifest.ts'
+export { readCommittedManifest } from './mirror/manifest-store.ts'
+
+// What this machine remembers
+export { isOurCommit, machineRecordPath, readMachineRecord, removeMachineRecord } from './boot/machine-record.ts'
+export { removeStagingDir, sweepStaging } from './tree/staging.ts'
+
+// Evaluation runs
+export { publishFiles, type PublishedEvalRun, type PublishEvalRunOptions } from './eval-run.ts'
+
+export { FAILPOINTS } from './failpoints.ts'

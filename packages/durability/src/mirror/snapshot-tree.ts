@@ -1,0 +1,259 @@
+import { lstatSync } from 'node:fs'
+import { join } from 'node:path'
+import { ACTIVE_SEGMENT } from '@nexus/journal'
+import { forEachBounded, type ObjectStore } from '@nexus/objectstore'
+import type { StorageManager } from '@nexus/storage'
+import type { Failpoint, Logger, Slices } from '@nexus/host'
+import type { Manifest, ManifestEntry } from './manifest.ts'
+import { ForeignDatabases } from '../capture/snapshot-foreign.ts'
+import type { SnapshotListing, StoredSizes } from './snapshot-listing.ts'
+import type { SnapshotMemory } from '../capture/snapshot-memory.ts'
+import {
+  blobDigest,
+  BLOBS_DIR,
+  OVERWRITING_RANK,
+  planObjects,
+  type ImmutableKind,
+  type PlannedObject,
+} from '../capture/snapshot-plan.ts'
+import { JOURNAL_DIR, type StagedParts } from '../capture/snapshot-stage.ts'
+import type { FileStat } from '../tree/tree-stat.ts'
+import { TreeWalker, type Unstorable, type WalkedTree } from '../tree/tree-walk.ts'
+import type { FileDigester } from '../capture/upload-digest.ts'
+import { Uploader, type StagedFile, type UploadOutcome } from './upload.ts'
+
+export interface TreeStorerOptions {
+  store: ObjectStore
+  /** Key prefix of the tree. */
+  treeKey: string
+  sessionDir: string
+  stagingDir: string
+  storage: StorageManager | undefined
+  committed: Manifest | undefined
+  memory: SnapshotMemory
+  listing: SnapshotListing
+  logger: Logger
+  digester: FileDigester
+  slices: Slices
+  concurrency: number
+  signal?: AbortSignal
+  failpoint: Failpoint
+}
+
+/** What the store holds of the tree now. */
+export interface StoredTree {
+  /** With all that could not be stored in `unstorable`. */
+  tree: WalkedTree
+  entries: ReadonlyMap<string, ManifestEntry>
+  /** Objects that were moved: bytes by path. */
+  uploaded: ReadonlyMap<string, number>
+  /** What the store was asked for. */
+  sizes: StoredSizes
+}
+
+// What every store that we know can hold: S3 and GCS stop at 1024 bytes.
+const MAX_KEY_BYTES = 1024
+/** How often the tree is looked at because something in it was gone when its turn came. */
+const MAX_ROUNDS = 3
+
+/** Brings one session tree to the store: walks it, skips what the store holds, uploads the rest in a safe order. */
+export class TreeStorer {
+  readonly #options: TreeStorerOptions
+  readonly #stored = new Map<string, ManifestEntry>()
+  readonly #uploaded = new Map<string, number>()
+  readonly #unstorable = new Map<string, Unstorable>()
+  readonly #databases = new Set<string>()
+  #sizes: StoredSizes
+
+  constructor(options: TreeStorerOptions) {
+    this.#options = options
+  }
+
+  /** Looks again when something was gone when its turn came: it may be there under another name. */
+  async store(parts: StagedParts): Promise<StoredTree> {
+    const { treeKey, sessionDir, stagingDir, storage, slices, failpoint, signal } = this.#options
+    const walker = new TreeWalker(sessionDir, { maxPathBytes: MAX_KEY_BYTES - treeKey.length - 1, slices })
+    const waiting = signal === undefined ? {} : { signal }
+    const foreign = new ForeignDatabases({ sessionDir, stagingDir, storage, ...waiting })
+    const uploader = this.#makeUploader()
+    let tree = await walker.walk()
+    await failpoint('snapshot:walked')
+    for (let round = 1; ; round++) {
+      const copies = await foreign.extract(tree, parts.files, this.#databases)
+      const plan = await this.#plan(tree, parts, copies)
+      const settled = await this.#storePlanned(plan, uploader)
+      if (settled || round === MAX_ROUNDS) {
+        this.#settle(tree, plan)
+        return { tree, entries: this.#stored, uploaded: this.#uploaded, sizes: this.#sizes }
+      }
+      tree = await walker.lookAgain()
+    }
+  }
+
+  #makeUploader(): Uploader {
+    const { store, treeKey, sessionDir, stagingDir, digester, slices } = this.#options
+    return new Uploader({ store, keyPrefix: treeKey, sessionDir, stagingDir, digester, slices })
+  }
+
+  #plan(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): Promise<PlannedObject[]> {
+    const { committed, slices } = this.#options
+    const staged = new Map([...parts.files, ...copies])
+    const named = new Set(committed?.objects)
+    const sources = {
+      tree,
+      staged,
+      isDatabase: (path: string) => path !== `${JOURNAL_DIR}/${ACTIVE_SEGMENT}`,
+      sealed: parts.journal?.sealed,
+      committedEntry: (path: string) => committed?.entries[path],
+      isCommitted: (path: string) => named.has(path),
+    }
+    return planObjects(sources, slices)
+  }
+
+  /** @returns false when something was gone and the tree must be looked at again */
+  async #storePlanned(plan: readonly PlannedObject[], uploader: Uploader): Promise<boolean> {
+    const { concurrency, signal, listing, failpoint, slices } = this.#options
+    const open = plan.filter(({ path }) => !this.#stored.has(path) && !this.#unstorable.has(path))
+    for (const { kind } of open) if (kind !== undefined) listing.ask(kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
+    this.#sizes = await listing.sizes()
+    await failpoint('snapshot:listed')
+    const todo = open.filter((object) => !this.#skipAtSight(object))
+    let settled = true
+    const store = async (object: PlannedObject, _index: number, laneSignal: AbortSignal): Promise<void> => {
+      if (slices.due) await slices.pause()
+      if (!(await this.#storeOne(object, uploader, laneSignal))) settled = false
+      // Awaited only where it waits: this runs once per object.
+      const pause = failpoint('snapshot:object-stored')
+      if (pause !== undefined) await pause
+    }
+    await forEachBounded(
+      hashingAhead(
+        todo.filter(({ rank }) => rank < OVERWRITING_RANK),
+        uploader,
+      ),
+      concurrency,
+      store,
+      signal,
+    )
+    // Not before all the rest is there: a snapshot that dies until here has taken nothing from the committed generation.
+    await failpoint('snapshot:before-overwriting')
+    await forEachBounded(
+      hashingAhead(
+        todo.filter(({ rank }) => rank >= OVERWRITING_RANK),
+        uploader,
+      ),
+      concurrency,
+      store,
+      signal,
+    )
+    return settled
+  }
+
+  /** Skips an immutable object when what is known by now says that the store holds it. */
+  #skipAtSight({ path, live, kind }: PlannedObject): boolean {
+    if (kind === undefined || live === undefined) return false
+    return this.#skip(path, kind, live.stat, this.#options.memory.digestOf(path, live.stat))
+  }
+
+  /**
+   * Whether the store holds exactly this. A blob says its own digest, so that the size decides; a segment's number and a
+   * blob's metadata can be used again after a rewind, a prune or an eviction, and must be what the committed generation has.
+   */
+  #skip(path: string, kind: ImmutableKind, stat: FileStat, sha256: string | undefined): boolean {
+    if (this.#sizes?.get(path) !== stat.size) return false
+    const committed = this.#options.committed?.entries[path]
+    let held: string | undefined
+    if (kind === 'blob') held = committed?.size === stat.size ? committed.sha256 : blobDigest(path)
+    else if (committed?.size === stat.size && committed.sha256 === sha256 && !this.#options.memory.isUnsettled(path))
+      held = sha256
+    if (held === undefined) return false
+    this.#stored.set(path, {
+      size: stat.size,
+      mode: stat.mode & 0o777,
+      mtime_ns: String(stat.mtimeNs),
+      sha256: held,
+    })
+    return true
+  }
+
+  /** @returns false when the file was gone */
+  async #storeOne(object: PlannedObject, uploader: Uploader, signal: AbortSignal): Promise<boolean> {
+    const { path, live, staged, kind } = object
+    if (live !== undefined && kind !== undefined && kind !== 'blob') {
+      const sha256 = await uploader.digestOf(path, live.stat)
+      if (sha256 !== undefined) this.#options.memory.remember(path, live.stat, sha256)
+      if (this.#skip(path, kind, live.stat, sha256)) return true
+    }
+    const { memory } = this.#options
+    const wasUnsettled = memory.isUnsettled(path)
+    memory.noteUpload(path)
+    let outcome: UploadOutcome
+    if (live !== undefined) outcome = await uploader.putLive(live, signal)
+    else if (staged !== undefined) outcome = await uploader.putStaged(staged, signal)
+    else return true
+    if (outcome.kind === 'unstorable' && !wasUnsettled) memory.noteNothingStored(path)
+    return this.#note(object, outcome)
+  }
+
+  #note({ path, kind }: PlannedObject, outcome: UploadOutcome): boolean {
+    if (outcome.kind === 'stored') {
+      const { entry } = outcome
+      const named = kind === 'blob' ? blobDigest(path) : undefined
+      if (named !== undefined && named !== entry.sha256 && this.#options.memory.isNews(`blob ${path}`)) {
+        this.#options.logger.warn(
+          { path, sha256: entry.sha256 },
+          'a blob does not hold what its name says; stored as it is',
+        )
+      }
+      this.#stored.set(path, entry)
+      this.#uploaded.set(path, entry.size)
+      return true
+    }
+    if (outcome.kind === 'unstorable') {
+      this.#unstorable.set(path, { path, why: outcome.why, tree: false })
+      return true
+    }
+    if (outcome.kind === 'database') this.#databases.add(path)
+    return false
+  }
+
+  /** What could not be stored is listed, what vanished for good is left out. */
+  #settle(tree: WalkedTree, plan: readonly PlannedObject[]): void {
+    const planned = new Set(plan.map(({ path }) => path))
+    for (const path of this.#stored.keys()) if (!planned.has(path)) this.#stored.delete(path)
+    for (const [path, unstorable] of this.#unstorable) if (planned.has(path)) tree.unstorable.push(unstorable)
+    for (const path of planned) {
+      if (this.#stored.has(path) || this.#unstorable.has(path)) continue
+      const stats = lstatSync(join(this.#options.sessionDir, path), { throwIfNoEntry: false })
+      if (stats?.isFile() !== true) continue
+      tree.unstorable.push({ path, why: 'it kept being replaced while it was stored', tree: false })
+    }
+  }
+}
+
+const AHEAD_OBJECTS = 128
+// What a snapshot that fails leaves a worker to finish.
+const AHEAD_BYTES = 64 * 1024 * 1024
+
+/** The objects, each handed out after the hashing of those that follow was begun: in batches, one message each. */
+function* hashingAhead(objects: readonly PlannedObject[], uploader: Uploader): Generator<PlannedObject> {
+  let begun = 0
+  let aheadBytes = 0
+  for (let at = 0; at < objects.length; at++) {
+    if (begun - at < AHEAD_OBJECTS / 2) {
+      while (begun < objects.length && begun - at < AHEAD_OBJECTS && aheadBytes < AHEAD_BYTES) {
+        const next = objects[begun++] as PlannedObject
+        aheadBytes += sizeOf(next)
+        uploader.hashAhead(next)
+      }
+    }
+    const object = objects[at] as PlannedObject
+    if (at < begun) aheadBytes -= sizeOf(object)
+    begun = Math.max(begun, at + 1)
+    yield object
+  }
+}
+
+function sizeOf({ live, staged }: PlannedObject): number {
+  return live?.stat.size ?? staged?.sizeBytes ?? 0
+}

@@ -1,0 +1,106 @@
+import type { CommitGuard } from '../commit/commit-guard.ts'
+import type { CommittedGeneration } from '../commit/committed-generation.ts'
+import type { TurnGate } from './gate.ts'
+import type { FailurePolicy } from './outage.ts'
+import type { OwnerVerdict } from '../owner/owner-marker.ts'
+import type { SessionOwner } from '../owner/owner.ts'
+import type { RecoveryWorker } from './recovery.ts'
+import type { SessionBlobs } from '../blobs/session-blobs.ts'
+import type { SessionSnapshots, SnapshotOutcome } from '../commit/session-snapshots.ts'
+import type { SharedRoots } from '../shared/shared-roots.ts'
+import type { SnapshotTrigger } from '../commit/snapshot.ts'
+import type { StoreLedger } from './store-ledger.ts'
+
+/** The durability side of a session, as it stands. */
+export interface DurabilityStatus {
+  backend: string
+  failurePolicy: FailurePolicy
+  /** Committed in the store as far as we know; 0 for nothing. */
+  generation: number
+  /** Snapshots tried in this run. */
+  sequence: number
+  lastSnapshot?: {
+    trigger: SnapshotTrigger
+    generation: number
+    ok: boolean
+    error?: string
+    objects: number
+    bytes: number
+    durationMs: number
+    /** RFC 3339. */
+    startedAt: string
+  }
+  degraded: boolean
+  /** RFC 3339. */
+  degradedSince?: string
+  /** The last failure of the outage. */
+  reason?: string
+  consecutiveFailures: number
+  /** Input is refused now. */
+  turnsBlocked: boolean
+  /** Inputs refused in this run. */
+  inputsRefused: number
+  snapshotPending: boolean
+  queues: { writeThrough: number; retry: number; dropped: number }
+  /** Another host committed: nothing is written any more. */
+  lost: boolean
+  /** The store could not be asked yet which tree is true. */
+  undecided: boolean
+  owner?: OwnerVerdict
+  /** Keys of shared stores that are never overwritten, since this machine neither hydrated nor wrote them. */
+  refusedShared: string[]
+}
+
+interface Sources {
+  options: { backendName: string; policy: FailurePolicy }
+  committed: CommittedGeneration
+  snapshots: SessionSnapshots
+  ledger: StoreLedger
+  gate: TurnGate
+  recovery: RecoveryWorker
+  blobs: SessionBlobs
+  guard: CommitGuard
+  owner: SessionOwner
+  shared: SharedRoots
+}
+
+/** Reads the state of every part at this moment. */
+export function durabilityStatus(sources: Sources): DurabilityStatus {
+  const { options, committed, snapshots, ledger, gate, recovery, blobs, guard, owner, shared } = sources
+  const { last } = ledger
+  const outage = ledger.outage.state
+  return {
+    backend: options.backendName,
+    failurePolicy: options.policy,
+    generation: committed.manifest?.generation ?? 0,
+    sequence: snapshots.sequence,
+    ...(last === undefined ? {} : { lastSnapshot: snapshotStatus(last) }),
+    degraded: outage !== undefined,
+    ...(outage === undefined
+      ? {}
+      : { degradedSince: new Date(outage.sinceMs).toISOString(), reason: outage.lastError.message }),
+    consecutiveFailures: outage?.consecutiveFailures ?? 0,
+    turnsBlocked: gate.closed,
+    inputsRefused: gate.refusedCount,
+    snapshotPending: recovery.snapshotOwed,
+    queues: { writeThrough: blobs.queued, retry: recovery.queued, dropped: recovery.dropped },
+    lost: guard.lost !== undefined,
+    undecided: guard.undecided,
+    ...(owner.verdict === undefined ? {} : { owner: owner.verdict }),
+    refusedShared: shared.refused,
+  }
+}
+
+function snapshotStatus(last: SnapshotOutcome): NonNullable<DurabilityStatus['lastSnapshot']> {
+  const { trigger, generation, error, result, durationMs, startedAtMs } = last
+  return {
+    trigger,
+    generation,
+    ok: error === undefined,
+    ...(error === undefined ? {} : { error: error.message }),
+    objects: result?.objects ?? 0,
+    bytes: result?.bytes ?? 0,
+    durationMs,
+    startedAt: new Date(startedAtMs).toISOString(),
+  }
+}

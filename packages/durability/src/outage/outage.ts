@@ -1,0 +1,133 @@
+import type { Clock } from '@nexus/host'
+import type { EventOutbox } from './event-outbox.ts'
+import type { TurnGate } from './gate.ts'
+
+/** What happens to further turns while the store fails. */
+export type FailurePolicy = 'degrade' | 'strict'
+
+/** What waits for the store to come back. */
+export interface Debts {
+  queuedPushes: number
+  droppedPushes: number
+  snapshotPending: boolean
+}
+
+export interface OutageOptions {
+  sessionId: string
+  backend: string
+  policy: FailurePolicy
+  clock: Clock
+  gate: TurnGate
+  outbox: EventOutbox
+  debts: () => Debts
+}
+
+/** An outage as it stands. */
+export interface OutageState {
+  sinceMs: number
+  /** Failures in a row, since the last success. */
+  consecutiveFailures: number
+  /** Failures in all. */
+  failures: number
+  retryAttempts: number
+  drainedPushes: number
+  lastError: Error
+}
+
+/**
+ * The time between the first failure and the moment when nothing is owed to the store any more: one
+ * `session.storage.degraded`, then one `session.storage.recovered`.
+ *
+ * @see spec 60, Failure policy
+ */
+export class Outage {
+  readonly #options: OutageOptions
+  #state: OutageState | undefined
+  #droppedBefore = 0
+
+  constructor(options: OutageOptions) {
+    this.#options = options
+  }
+
+  get state(): Readonly<OutageState> | undefined {
+    return this.#state
+  }
+
+  /**
+   * Counts a failure; the first one opens the outage.
+   *
+   * @param endangersTurns the session's tree isn't stored: under `strict` no further turn is taken
+   */
+  failed(error: Error, { endangersTurns }: { endangersTurns: boolean }): void {
+    const { policy, gate, debts } = this.#options
+    if (endangersTurns && policy === 'strict') gate.close(gateReason(error))
+    if (this.#state !== undefined) {
+      this.#state.consecutiveFailures += 1
+      this.#state.failures += 1
+      this.#state.lastError = error
+      return
+    }
+    this.#state = {
+      sinceMs: this.#options.clock.now(),
+      consecutiveFailures: 1,
+      failures: 1,
+      retryAttempts: 0,
+      drainedPushes: 0,
+      lastError: error,
+    }
+    this.#droppedBefore = debts().droppedPushes
+    this.#postDegraded(this.#state)
+  }
+
+  /** Something reached the store. */
+  succeeded(): void {
+    if (this.#state !== undefined) this.#state.consecutiveFailures = 0
+  }
+
+  retried(): void {
+    if (this.#state !== undefined) this.#state.retryAttempts += 1
+  }
+
+  drained(pushes: number): void {
+    if (this.#state !== undefined) this.#state.drainedPushes += pushes
+  }
+
+  /** Nothing is owed any more. Without an outage, nothing happens. */
+  over(): void {
+    const state = this.#state
+    if (state === undefined) return
+    this.#state = undefined
+    const { sessionId, backend, policy, clock, outbox, debts } = this.#options
+    outbox.post('session.storage.recovered', {
+      session_id: sessionId,
+      backend,
+      failure_policy: policy,
+      degraded_for_seconds: Math.max(0, clock.now() - state.sinceMs) / 1000,
+      failures: state.failures,
+      retry_attempts: state.retryAttempts,
+      drained_pushes: state.drainedPushes,
+      dropped_pushes: debts().droppedPushes - this.#droppedBefore,
+    })
+  }
+
+  #postDegraded(state: OutageState): void {
+    const { sessionId, backend, policy, gate, outbox, debts } = this.#options
+    const owed = debts()
+    outbox.post('session.storage.degraded', {
+      session_id: sessionId,
+      backend,
+      failure_policy: policy,
+      since: new Date(state.sinceMs).toISOString(),
+      consecutive_failures: state.consecutiveFailures,
+      queued_pushes: owed.queuedPushes,
+      dropped_pushes: owed.droppedPushes,
+      snapshot_pending: owed.snapshotPending,
+      turns_blocked: gate.closed,
+      error: state.lastError.message,
+    })
+  }
+}
+
+function gateReason(error: Error): string {
+  return `the last turn is not stored and failure_policy is strict: ${error.message}`
+}

@@ -1,0 +1,149 @@
+import { createHash } from 'node:crypto'
+import { createReadStream, existsSync } from 'node:fs'
+import { chmod, link, mkdir, open, rename, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { NexusError, systemCode } from '@nexus/errors'
+import { forEachBounded, ObjectNotFoundError, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
+import { validatePluginId } from '@nexus/storage'
+import { type Clock, type Failpoint, type Logger, syncDirectory } from '@nexus/host'
+import type { SharedRootsRecord } from './shared-roots-record.ts'
+import { withSharedStaging } from './shared-roots-staging.ts'
+import { STORE_FILE } from './shared-store-key.ts'
+import { withSharedStoreLock } from './shared-store-lock.ts'
+
+/** What a pull works with. */
+export interface SharedPull {
+  store: ObjectStore
+  storageRoot: string
+  record: SharedRootsRecord
+  clock: Clock
+  logger: Logger
+  failpoint: Failpoint
+  lockMs: number
+}
+
+const CONCURRENCY = 4
+
+/** What file systems without hard links answer. */
+const LINKLESS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'])
+
+/** Failpoints of a pull. */
+export const SHARED_PULL_FAILPOINTS: readonly string[] = ['shared-pull:fetched', 'shared-pull:published']
+
+/**
+ * Brings every store of one root that doesn't exist locally. Each appears whole, by a link that fails when one is there
+ * already: a database that another process opened meanwhile is never replaced under its feet.
+ *
+ * @returns the keys of all stores below the root that the object store holds
+ */
+export async function pullRoot(pull: SharedPull, root: string, signal: AbortSignal | undefined): Promise<string[]> {
+  const options = signal === undefined ? {} : { signal }
+  const listed = await pull.store.list(root, options)
+  const stores = listed.filter(({ key }) => isStoreKey(key, root, pull.logger))
+  const missing = stores.filter(({ key }) => !existsSync(join(pull.storageRoot, key)))
+  await forEachBounded(missing, CONCURRENCY, (object, _index, each) => pullStore(pull, object, each), signal)
+  return stores.map(({ key }) => key)
+}
+
+/** Downloads one shared store's object to a file that must not exist, its size checked. */
+export async function fetchSharedStore(
+  store: ObjectStore,
+  key: string,
+  destPath: string,
+  { sizeBytes, signal }: { sizeBytes?: number; signal?: AbortSignal },
+): Promise<void> {
+  const options = signal === undefined ? {} : { signal }
+  if (store.capabilities.get) {
+    await store.get(key, destPath, sizeBytes === undefined ? options : { ...options, expected: { bytes: sizeBytes } })
+  } else {
+    const folder = `${destPath}.pulled`
+    await mkdir(folder, { mode: 0o700 })
+    await store.hydrate(dirname(key), folder, options)
+    try {
+      await rename(join(folder, STORE_FILE), destPath)
+    } catch (error) {
+      throw systemCode(error) === 'ENOENT' ? new ObjectNotFoundError(key, { cause: error }) : error
+    }
+  }
+  const { size } = await stat(destPath)
+  if (sizeBytes === undefined || size === sizeBytes) return
+  throw new NexusError('CORRUPT', `object ${key} has ${sizeBytes} bytes and ${size} of them arrived`, {
+    op: 'durability.shared-hydrate',
+    key,
+    retryable: true,
+  })
+}
+
+/** The digest of a local file. */
+export async function sha256OfFile(path: string): Promise<string> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(path), hash)
+  return hash.digest('hex')
+}
+
+async function pullStore(pull: SharedPull, { key, size }: ObjectInfo, signal: AbortSignal): Promise<void> {
+  const { store, storageRoot, record, logger, failpoint } = pull
+  const livePath = join(storageRoot, key)
+  await withSharedStoreLock(record.lockDir(key), { ...pull, signal }, () =>
+    withSharedStaging(storageRoot, async (staging) => {
+      if (existsSync(livePath)) return
+      const fetched = join(staging, STORE_FILE)
+      await fetchSharedStore(store, key, fetched, { sizeBytes: size, signal })
+      const sha256 = await sha256OfFile(fetched)
+      await chmod(fetched, 0o600)
+      await syncFile(fetched)
+      await failpoint('shared-pull:fetched')
+      // Before it appears: a crash in between leaves a record without a file, and the next boot pulls it again.
+      await record.noteObject(key, { sha256, attempts: [] })
+      await mkdir(dirname(livePath), { recursive: true, mode: 0o700 })
+      if (!(await publish(fetched, livePath))) {
+        // What is there now has other roots: it may not be stored over the object.
+        await record.forgetObject(key)
+        logger.debug({ key }, 'a shared store was opened by another process while it was being restored')
+        return
+      }
+      await syncDirectory(dirname(livePath))
+      await failpoint('shared-pull:published')
+      logger.info({ key, bytes: size }, 'restored a shared store')
+    }),
+  )
+}
+
+/** Only databases of plugins are carried; whatever else lies below the root in the bucket is left there. */
+function isStoreKey(key: string, root: string, logger: Logger): boolean {
+  const below = key.slice(root.length + 1).split('/')
+  if (below.length < 2 || below.at(-1) !== STORE_FILE) return false
+  try {
+    validatePluginId(below.slice(0, -1).join('/'))
+    return true
+  } catch (error) {
+    logger.warn({ err: error, key }, 'an object below a shared root is not named like a plugin; ignoring it')
+    return false
+  }
+}
+
+/** Gives the file its name unless something is there already; then false. */
+async function publish(path: string, livePath: string): Promise<boolean> {
+  try {
+    await link(path, livePath)
+    return true
+  } catch (error) {
+    const code = systemCode(error)
+    if (code === 'EEXIST') return false
+    if (code === undefined || !LINKLESS.has(code)) throw error
+  }
+  // Without links only our own processes are held off, by the lock that the caller holds.
+  if (existsSync(livePath)) return false
+  await rename(path, livePath)
+  return true
+}
+
+async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, 'r+')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
+}

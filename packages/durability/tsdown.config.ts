@@ -1,0 +1,14 @@
+import type { UserConfig } from 'tsdown'
+import { base } from '../../tsdown.base.ts'
+
+const config: UserConfig = {
+  ...base,
+  entry: {
+    index: 'src/index.ts',
+    manifest: 'src/manifest.ts',
+    names: 'src/names.ts',
+    'upload-digest-worker': 'src/capture/upload-digest-worker.ts',
+  },
+}
+
+export default config
