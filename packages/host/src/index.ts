@@ -28,3 +28,4 @@ export { parseTreePath, treeParent, TreeRoot, type TreeDirectory, type TreeSlot 
 export { readPlainFile } from './plain-file.ts'
 export { PathEscapeError } from './path-escape-error.ts'
 export { hashSteps, NOT_A_FILE, openRegular, readSteps, runSteps, type FileDigest } from './file-digest.ts'
+export { holdDirectory, type DirectoryWalkFs, type HeldDirectory } from './directory-walk.ts'

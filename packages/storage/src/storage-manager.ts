@@ -197,9 +197,10 @@ export class StorageManager {
     const { pluginId, place, storage } = known
     const fields = { pluginId, path: place.path }
     const lost = this.#lostOrUnknown(known)
-    // Closing would delete the sidecars of whatever lies there now. The connection ends with the process.
-    if (lost?.isReplaced) this.#opening.logger.warn(fields, `a database is not closed: ${lost.why}`)
-    else if (!storage.close()) {
+    if (lost?.isReplaced) {
+      storage.abandon()
+      this.#opening.logger.warn(fields, `a database stays open until the process ends: ${lost.why}`)
+    } else if (!storage.close()) {
       this.#opening.logger.warn(fields, 'a database could not be closed: the plugin left an iterator open')
     }
   }

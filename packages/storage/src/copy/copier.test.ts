@@ -1,10 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { silentLogger } from '@nexus/host'
 import Database from 'better-sqlite3'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { fill } from '../../test/sample-database.ts'
 import { tempDir, tempManager } from '../../test/temp-dir.ts'
 import { Copier } from './copier.ts'
+import { CopyPool } from './copy-pool.ts'
 
 function takeLong(name: string): void {
   if (name !== 'storage:before-vacuum') return
@@ -12,15 +14,24 @@ function takeLong(name: string): void {
   while (performance.now() < endMs);
 }
 
+function copierWith(failpoint?: (name: string) => void): Copier {
+  const copier = new Copier({ busyTimeoutMs: 0, pool: new CopyPool(), logger: silentLogger, failpoint })
+  onTestFinished(() => copier.close())
+  return copier
+}
+
 describe('where a copy is made', () => {
   it('depends on the size of the database and of its WAL', () => {
     const dir = tempDir()
-    const copier = new Copier({ busyTimeoutMs: 0 })
-    onTestFinished(() => copier.close())
+    const copier = copierWith()
     const livePath = join(dir, 'a.db')
     const destPath = join(dir, 'b.db')
-    const inline = (): boolean[] =>
-      (['snapshot', 'foreign', 'checkpoint'] as const).map((kind) => copier.isInline({ kind, livePath, destPath }))
+    const place = { root: dir, path: livePath }
+    const inline = (): boolean[] => [
+      copier.isInline({ kind: 'snapshot', place, destPath }),
+      copier.isInline({ kind: 'foreign', place, destPath, alias: undefined }),
+      copier.isInline({ kind: 'checkpoint', place }),
+    ]
     expect(inline()).toEqual([true, true, true])
     writeFileSync(livePath, Buffer.alloc(1024 * 1024))
     expect(inline()).toEqual([true, true, true])
@@ -33,10 +44,10 @@ describe('where a copy is made', () => {
 
   it('is a worker from then on, when a small one once took long', async () => {
     const dir = tempDir()
-    const copier = new Copier({ busyTimeoutMs: 0, failpoint: takeLong })
-    onTestFinished(() => copier.close())
-    const job = { kind: 'snapshot' as const, livePath: join(dir, 'a.db'), destPath: join(dir, 'b.db') }
-    new Database(job.livePath).exec('CREATE TABLE t (a)').close()
+    const copier = copierWith(takeLong)
+    const place = { root: dir, path: join(dir, 'a.db') }
+    const job = { kind: 'snapshot' as const, place, destPath: join(dir, 'b.db') }
+    new Database(place.path).exec('CREATE TABLE t (a)').close()
     expect(copier.isInline(job)).toBe(true)
     await copier.run(job, undefined)
     expect(copier.isInline(job)).toBe(false)

@@ -60,7 +60,7 @@ export class CopyPool {
   #queue: Entry[] = []
   #failedStarts = 0
   #startAgainAtMs = 0
-  #here: Promise<unknown> | undefined
+  #isWorkingHere = false
 
   constructor({ maxThreads = 2, idleMs = 10_000, restartMs = 1000, workerUrl }: CopyPoolOptions = {}) {
     this.#maxThreads = maxThreads
@@ -193,8 +193,10 @@ export class CopyPool {
   }
 
   #workHere(): void {
-    this.#here ??= this.#drainHere().finally(() => {
-      this.#here = undefined
+    if (this.#isWorkingHere) return
+    this.#isWorkingHere = true
+    void this.#drainHere().then(() => {
+      this.#isWorkingHere = false
       this.#dispatch()
     })
   }
@@ -217,7 +219,11 @@ export function processCopyPool(): CopyPool {
 }
 
 /** Runs a task on the calling thread. */
-export function runHere({ task, abort, failpoint = noFailpoint }: Pick<PoolTask, 'task' | 'abort' | 'failpoint'>): Promise<CopyOutcome> {
+export function runHere({
+  task,
+  abort,
+  failpoint = noFailpoint,
+}: Pick<PoolTask, 'task' | 'abort' | 'failpoint'>): Promise<CopyOutcome> {
   return runTask(task, { failpoint, throwIfAborted: () => throwWhenAborted(abort), onMainThread: true })
 }
 

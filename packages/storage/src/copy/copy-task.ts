@@ -1,4 +1,4 @@
-import { statSync, truncateSync } from 'node:fs'
+import { existsSync, statSync, truncateSync } from 'node:fs'
 import type { SyncFailpoint } from '@nexus/host'
 import Database from 'better-sqlite3'
 import type { Connection } from '../open/connection.ts'
@@ -133,7 +133,8 @@ async function pagedCopy(db: Connection, destPath: string, hooks: TaskHooks): Pr
     hooks.failpoint('storage:backup-step')
     hooks.throwIfAborted()
   }
-  const isWal = db.pragma('journal_mode', { simple: true }) === 'wal'
+  // By the file and not by the pragma, which would parse the schema.
+  const isWal = existsSync(`${db.name}-wal`)
   await backupInto(db, destPath, { onStep, ...paceOf(hooks.onMainThread, isWal) })
   hooks.failpoint('storage:after-backup')
   hooks.failpoint('storage:before-close')

@@ -65,10 +65,15 @@ export class ReaderPool {
 
   /** Closes every connection, lent ones included; one with an open iterator can't be closed and is named in the result. */
   close(): { stillBusy: number } {
+    return { stillBusy: this.drain().filter((db) => !closeQuietly(db)).length }
+  }
+
+  /** Gives up every connection, lent ones included, without closing any. */
+  drain(): Connection[] {
     const all = [...this.#idle, ...this.#lent]
     this.#idle.length = 0
     this.#lent.clear()
-    return { stillBusy: all.filter((db) => !closeQuietly(db)).length }
+    return all
   }
 
   #giveBack(db: Connection): void {

@@ -2,7 +2,7 @@ import { isNexusError, NexusError } from '@nexus/errors'
 import type { Connection } from '../open/connection.ts'
 import { isMissingTable, KeyValueTable } from './kv.ts'
 import { closeQuietly, ReaderPool, type ReaderPoolSettings, type StorageReader } from './reader-pool.ts'
-import type { Place } from '../open/place.ts'
+import { keepOpen, type Place } from '../open/place.ts'
 import type { StorageScope } from '../open/scope.ts'
 import { fromSqliteError } from '../open/sqlite-error.ts'
 
@@ -124,6 +124,12 @@ export class Storage {
   reader(): StorageReader {
     if (!this.isOpen) throw this.#closedError('storage.reader')
     return this.#guard('storage.reader', () => this.#readers.acquire())
+  }
+
+  /** Ends the handle, but leaves its connections open: see `keepOpen`. */
+  abandon(): void {
+    this.#closed = true
+    for (const db of [this.#db, ...this.#readers.drain()]) keepOpen(db)
   }
 
   /**

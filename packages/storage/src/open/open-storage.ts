@@ -20,12 +20,17 @@ export interface OpenedStorage {
 }
 
 /** Opens a plugin's database, making its directory and file when they are missing. Throws as `StorageManager.open` says. */
-export function openStorage(identity: StorageIdentity, { settings, logger, failpoint }: OpenStorageOptions): OpenedStorage {
+export function openStorage(
+  identity: StorageIdentity,
+  { settings, logger, failpoint }: OpenStorageOptions,
+): OpenedStorage {
   const { pluginId, place } = identity
   const what = `Opening the database of plugin ${pluginId} at ${place.path}`
   checkPathLength(place.path, 'storage.open')
   try {
-    const { db, file, journalMode } = openPluginConnection(place, what, settings, () => failpoint('storage:open-before-wal'))
+    const { db, file, journalMode } = openPluginConnection(place, what, settings, () =>
+      failpoint('storage:open-before-wal'),
+    )
     if (journalMode !== 'wal') {
       logger.warn(
         { pluginId, path: place.path, journalMode },

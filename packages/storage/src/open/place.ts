@@ -1,9 +1,18 @@
-import { fstatSync, linkSync, lstatSync, mkdirSync, openSync, closeSync, realpathSync, unlinkSync, type BigIntStats } from 'node:fs'
+import {
+  fstatSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  closeSync,
+  realpathSync,
+  unlinkSync,
+  type BigIntStats,
+} from 'node:fs'
 import { join, relative, sep } from 'node:path'
-import { engineTempName } from '@nexus/host'
 import { NexusError, systemCode } from '@nexus/errors'
+import { engineTempName, holdDirectory, type HeldDirectory } from '@nexus/host'
 import type { Connection } from './connection.ts'
-import { holdDirectory, type HeldDirectory } from './directory-walk.ts'
 import { explainSystemError } from './sqlite-error.ts'
 
 /** Where a database is: SQLite opens files by path only, so the way to it is checked again once it is open. */
@@ -48,7 +57,10 @@ export function lookAt(place: Place, { create = false }: { create?: boolean } = 
   const names = namesBelow(place)
   const name = names.pop() as string
   const directories: BigIntStats[] = []
-  const held = holdDirectory(place.root, names, { create, visit: (fd) => directories.push(fstatSync(fd, { bigint: true })) })
+  const held = holdDirectory(place.root, names, {
+    create,
+    visit: (fd) => directories.push(fstatSync(fd, { bigint: true })),
+  })
   try {
     const look = (): BigIntStats | undefined => lstatSync(held.at(name), { bigint: true, throwIfNoEntry: false })
     let file = look()
@@ -94,8 +106,9 @@ export function isSameFile(a: FileIdentity | undefined, b: FileIdentity | undefi
 
 // A directory's change time moves with every change of its entries, so a component that was swapped and swapped back shows.
 // The last directory's moves with SQLite's own sidecars.
-function isSameWay(a: Sighting, b: Sighting): boolean {
+function isSameWay(a: Sighting, b: Sighting | undefined): boolean {
   return (
+    b !== undefined &&
     isSameFile(a.file, b.file) &&
     a.realPath === b.realPath &&
     a.directories.every((directory, index) => {
@@ -111,11 +124,11 @@ const ATTEMPTS = 4
 /** How {@link openAt} connects. */
 export interface Opening {
   /** Makes the connection; the file exists. */
-  connect(): Connection
+  readonly connect: () => Connection
   /** Reads from it, so that SQLite opens the sidecars. */
-  prepare(db: Connection): void
+  readonly prepare: (db: Connection) => void
   /** Makes what is missing: directories (0700) and an empty file (0600). */
-  create?: boolean
+  readonly create?: boolean
 }
 
 /** A connection, and the file that it is to. */
@@ -126,28 +139,75 @@ export interface Opened {
 
 /**
  * Opens a database and proves that SQLite opened the file at that place. The way to it is looked at before SQLite opens it,
- * again before SQLite reads anything (a wrong file is let go of untouched), and again when the sidecars are open; and SQLite
- * says by which name, links resolved, it knows the file.
+ * again before SQLite reads anything (a wrong file is let go of untouched, and the opening tried again), and again when the
+ * sidecars are open; and SQLite says by which name, links resolved, it knows the file.
  *
  * @throws NexusError `PRECONDITION` when there is a link or no regular file, or when the way to it keeps changing;
  * `NOT_FOUND`; `LOCAL_IO`, `PERMISSION` for the disk; what `connect` and `prepare` throw
  */
 export function openAt(place: Place, what: string, { connect, prepare, create = false }: Opening): Opened {
-  for (let attempt = 1; ; attempt++) {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
     const before = sightingFor(place, what, create)
     const db = connect()
-    try {
-      if (isKnownAs(db, before.realPath) && isSameWay(before, sightingFor(place, what))) {
-        prepare(db)
-        const after = sightingFor(place, what)
-        if (isSameWay(before, after)) return { db, file: after.file }
-      }
-    } catch (error) {
-      db.close()
-      throw error
-    }
+    const isThere = closingOnThrow(
+      db,
+      () => isKnownAs(db, before.realPath) && isSameWay(before, sightingNow(place, what)),
+    )
+    if (isThere) return finish(place, what, before, db, prepare)
     db.close()
-    if (attempt === ATTEMPTS) throw refusal(place, what, 'the way to it changes while it is opened')
+  }
+  throw refusal(place, what, 'the way to it changes while it is opened')
+}
+
+function finish(
+  place: Place,
+  what: string,
+  before: Sighting,
+  db: Connection,
+  prepare: (db: Connection) => void,
+): Opened {
+  let failure: { error: unknown } | undefined
+  try {
+    prepare(db)
+  } catch (error) {
+    failure = { error }
+  }
+  const after = closingOnThrow(db, () => sightingNow(place, what))
+  if (!isSameWay(before, after)) {
+    keepOpen(db)
+    throw refusal(place, what, 'the way to it changed while it was opened', failure?.error)
+  }
+  if (failure === undefined) return { db, file: after?.file as BigIntStats }
+  db.close()
+  throw failure.error
+}
+
+function closingOnThrow<T>(db: Connection, run: () => T): T {
+  try {
+    return run()
+  } catch (error) {
+    db.close()
+    throw error
+  }
+}
+
+const kept = new Set<Connection>()
+
+/**
+ * Leaves a connection open until the process ends, also when nothing refers to it any more: at the place where its files
+ * were there are others, and closing it would delete their sidecars, which SQLite finds by name.
+ */
+export function keepOpen(db: Connection): void {
+  kept.add(db)
+}
+
+function sightingNow(place: Place, what: string): Sighting | undefined {
+  try {
+    return lookAt(place)
+  } catch (error) {
+    const code = systemCode(error)
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP') return undefined
+    throw explainWay(error, place, what)
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { validateAgentId, validatePluginId } from './plugin-id.ts'
+import { pluginDatabasePath, pluginOfDatabase, validateAgentId, validatePluginId } from './plugin-id.ts'
 
 describe('validatePluginId', () => {
   it.each([
@@ -59,5 +59,30 @@ describe('validateAgentId', () => {
 
   it.each(['a/b', '..', '', 'NUL', '__proto__'])('refuses %j', (id) => {
     expect(() => validateAgentId(id)).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }))
+  })
+})
+
+describe('the path of a database', () => {
+  it.each(['p', 'nexus.tool.shell', 'nexus.agent.sub/researcher', 'a/b/c'])('leads back to its plugin, %s', (id) => {
+    expect(pluginDatabasePath(id)).toBe(`plugins/${id}/store.db`)
+    expect(pluginOfDatabase(pluginDatabasePath(id))).toBe(id)
+  })
+
+  it.each([
+    'plugins/store.db',
+    'plugins//store.db',
+    'plugins/p/store.db-wal',
+    'plugins/p/x/',
+    'plugins/../store.db',
+    'files/p/store.db',
+    'plugins/p/store.db/store.db',
+    'x/plugins/p/store.db',
+    '/plugins/p/store.db',
+  ])('is not %s', (path) => {
+    expect(pluginOfDatabase(path)).toBeUndefined()
+  })
+
+  it('is not made for a bad id', () => {
+    expect(() => pluginDatabasePath('../x')).toThrow(expect.objectContaining({ code: 'INVALID_ARGUMENT' }))
   })
 })

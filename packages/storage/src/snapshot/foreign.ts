@@ -1,7 +1,8 @@
 import { closeSync, constants, lstatSync, openSync, readSync } from 'node:fs'
 import { basename } from 'node:path'
 import { NexusError, systemCode } from '@nexus/errors'
-import { explainWay, holdDirectoryOf, type HeldDirectory, type Place } from '../open/place.ts'
+import type { HeldDirectory } from '@nexus/host'
+import { explainWay, holdDirectoryOf, type Place } from '../open/place.ts'
 
 /** The file is no SQLite database, so it is to be copied byte by byte. Code `UNSUPPORTED`. */
 export class NotADatabaseError extends NexusError {

@@ -35,6 +35,7 @@ export function lostContent(place: Place, { identity, hasHeldBytes }: OpenedFile
   if (seen.file === undefined) return { why: 'its file was deleted', isReplaced: false }
   if (!seen.file.isFile()) return { why: 'something else was put in place of its file', isReplaced: true }
   if (seen.file.size === 0n && hasHeldBytes) return { why: 'its file was emptied', isReplaced: false }
-  if (identity !== undefined && !isSameFile(seen.file, identity)) return { why: 'another file was put in its place', isReplaced: true }
+  if (identity !== undefined && !isSameFile(seen.file, identity))
+    return { why: 'another file was put in its place', isReplaced: true }
   return undefined
 }

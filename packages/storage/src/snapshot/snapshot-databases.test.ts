@@ -1,5 +1,18 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import type { NexusError } from '@nexus/errors'
+import { silentLogger } from '@nexus/host'
 import Database from 'better-sqlite3'
 import { describe, expect, it } from 'vitest'
 import { column, fill, inspect, integrityOf } from '../../test/sample-database.ts'
@@ -247,17 +260,102 @@ describe.each(SIZES_KB)('a snapshot of %i KiB', (sizeKb) => {
   })
 })
 
-it('a database whose file was deleted is left out, and does not come back empty', async () => {
+describe.each(['p', 'nexus.tool/shell', 'x/y/z'])(
+  'the content of %s is lost, and left out with a warning, when',
+  (id) => {
+    const emptyAgain = (path: string): void => {
+      for (const suffix of ['-wal', '-shm']) rmSync(path + suffix, { force: true })
+      truncateSync(path, 0)
+    }
+    const move = (path: string): string => {
+      renameSync(path, `${path}-away`)
+      return `${path}-away`
+    }
+    const faults: Record<string, (path: string) => unknown> = {
+      'its file is deleted': (path) => rmSync(path),
+      'its directory is deleted': (path) => rmSync(dirname(path), { recursive: true }),
+      'its file is emptied': emptyAgain,
+      'an empty file is put in its place': (path) => writeFileSync(move(path).replace(/-away$/, ''), ''),
+      'another database is put in its place': (path) =>
+        new Database(move(path).replace(/-away$/, '')).exec('CREATE TABLE t (a)').close(),
+      'a directory is put in its place': (path) => mkdirSync(move(path).replace(/-away$/, '')),
+      'a link to itself is put in its place': (path) => symlinkSync(move(path), path),
+      'its directory becomes a link': (path) => symlinkSync(move(dirname(path)), dirname(path)),
+      'its directory becomes a file': (path) => writeFileSync(move(dirname(path)).replace(/-away$/, ''), ''),
+    }
+
+    it.each(Object.keys(faults))('%s', async (name) => {
+      const warnings: string[] = []
+      const logger = { ...silentLogger, warn: (_: object, message: string) => void warnings.push(message) }
+      const { manager, dir } = tempManager({ logger })
+      const { path } = manager.open('session', id)
+      manager.open('session', id).put('a', 'precious')
+      manager.open('session', 'other').put('b', '2')
+      expect(await manager.snapshot('session', join(dir, 'before'))).toHaveLength(2)
+      faults[name]?.(path)
+      for (const round of ['running', 'closed']) {
+        warnings.length = 0
+        expect(await manager.snapshot('session', join(dir, round))).toMatchObject([{ pluginId: 'other' }])
+        expect(warnings).toEqual([expect.stringContaining('the content of an open database is lost')])
+        expect(await manager.checkpoint('session')).toMatchObject([{ pluginId: 'other' }])
+        await manager.closeAll()
+      }
+    })
+  },
+)
+
+it('a database that its plugin closed and replaced is copied as it is now', async () => {
   const { manager, dir } = tempManager()
-  const { path } = manager.open('session', 'p')
-  manager.open('session', 'q')
-  rmSync(dirname(path), { recursive: true })
-  const { path: replaced } = manager.open('session', 'r')
-  rmSync(dirname(replaced), { recursive: true })
-  writeFileSync(dirname(replaced), 'a file where its directory was')
-  expect(await manager.snapshot('session', join(dir, 'copy'))).toMatchObject([{ pluginId: 'q' }])
-  expect(await manager.checkpoint('session')).toMatchObject([{ pluginId: 'q' }])
-  expect(existsSync(path)).toBe(false)
+  const storage = manager.open('session', 'p')
+  storage.db.close()
+  rmSync(storage.path)
+  new Database(storage.path).exec('CREATE TABLE t (a); INSERT INTO t VALUES (1)').close()
+  const copy = await copyOf(manager, join(dir, 'copy'))
+  expect(column(copy, 'SELECT a FROM t')).toEqual([1])
+})
+
+it('a database is never read through a link that takes its directory from time to time', async () => {
+  const { manager, dir } = tempManager()
+  const victim = tempManager()
+  victim.manager.open('session', 'p').put('password', 'VICTIMSECRET')
+  const mine = manager.open('session', 'p')
+  mine.put('k', 'mine')
+  const swapper = new Worker(
+    `const { renameSync, symlinkSync, unlinkSync } = require('node:fs')
+     const [dir, target] = require('node:worker_threads').workerData
+     for (;;) { renameSync(dir, dir + '-away'); symlinkSync(target, dir); unlinkSync(dir); renameSync(dir + '-away', dir) }`,
+    { eval: true, workerData: [dirname(mine.path), dirname(victim.manager.paths('session')[0] as string)] },
+  )
+  const codes = new Set<string>()
+  for (let round = 0; round < 150; round++) {
+    const destDir = join(dir, `copy${round}`)
+    const copies = await manager.snapshot('session', destDir).catch(({ code }: NexusError) => {
+      codes.add(code)
+      return []
+    })
+    for (const { snapshotPath } of copies) {
+      expect(readFileSync(snapshotPath).includes('VICTIMSECRET')).toBe(false)
+      expect(column(snapshotPath, 'SELECT key FROM kv')).toEqual(['k'])
+    }
+  }
+  expect(['PRECONDITION', 'NOT_FOUND', 'LOCAL_IO', 'LOCKED']).toEqual(expect.arrayContaining([...codes]))
+  await swapper.terminate()
+  expect(victim.manager.open('session', 'p').get('password')?.toString()).toBe('VICTIMSECRET')
+  expect(existsSync(`${victim.manager.open('session', 'p').path}-wal`)).toBe(true)
+})
+
+it('a database whose directory was replaced is not closed over the files that lie there now', async () => {
+  const { manager } = tempManager()
+  const victim = tempManager()
+  const theirs = victim.manager.open('session', 'p')
+  theirs.put('a', '1')
+  const directory = dirname(manager.open('session', 'p').path)
+  renameSync(directory, `${directory}-away`)
+  symlinkSync(dirname(theirs.path), directory)
+  await manager.dispose()
+  expect(existsSync(`${theirs.path}-wal`)).toBe(true)
+  theirs.put('b', '2')
+  expect(column(theirs.path, 'SELECT key FROM kv')).toEqual(['a', 'b'])
 })
 
 it('a plugin that writes during a large snapshot finds every row, and the copy is one state of it', async () => {
