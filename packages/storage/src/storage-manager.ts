@@ -33,6 +33,8 @@ export interface StorageManagerOptions {
   busyTimeoutMs?: number
   /** Page cache of each connection, in KiB. Default 2048. */
   cacheSizeKb?: number
+  /** Whether deleted content is overwritten with zeros. Default false. */
+  secureDelete?: boolean
   /** Read-only connections per database that stay open unused. Default 2. */
   poolMaxIdle?: number
   /** Read-only connections per database at once. Default 4. */
@@ -78,13 +80,13 @@ export class StorageManager {
 
   /** @param pool the threads to copy in, in place of the process's own; for tests */
   constructor(options: StorageManagerOptions, pool: CopyPool = processCopyPool()) {
-    const { busyTimeoutMs = 5000, cacheSizeKb = 2048, poolMaxIdle = 2, poolMaxOpen = 4 } = options
+    const { busyTimeoutMs = 5000, cacheSizeKb = 2048, poolMaxIdle = 2, poolMaxOpen = 4, secureDelete = false } = options
     const { logger = silentLogger, failpoint, clock = systemClock } = options
     // Read now: once the limit is reached it can't be read any more, and the error has to name it.
     openFilesLimit()
     this.#options = options
     this.#opening = {
-      settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen },
+      settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen, secureDelete },
       logger,
       failpoint: failpoint ?? noFailpoint,
     }
