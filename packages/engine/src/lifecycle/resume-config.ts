@@ -1,11 +1,9 @@
 import { join } from 'node:path'
+import { CONFIG_SNAPSHOT_PATH } from '@nexus/durability/names'
 import { NexusError } from '@nexus/errors'
 import type { EngineConfig } from '../config/engine-config.ts'
 import { parseConfig, type LoadedConfig } from '../config/load.ts'
 import { readPlainFile } from '@nexus/host'
-
-/** Where the configuration of a session is kept inside its tree: the original bytes, never expanded values. */
-export const CONFIG_SNAPSHOT_PATH = 'metadata/config-snapshot.yaml'
 
 /**
  * What a resumed session runs under. Where things are (roots, object store, agent id, log level) is this host's business
