@@ -21,7 +21,7 @@ export interface TreeResolver {
   sessionsRoot: string
   bootId: string
   staleLocal: StaleLocalPolicy
-  onMixed: 'warn' | 'fail'
+  onMixed: 'auto' | 'warn' | 'fail'
   record: MachineRecordFile
   committed: CommittedGeneration
   outbox: EventOutbox
