@@ -14,6 +14,7 @@ export { isRunning, systemProcesses, type ProcessIdentity, type ProcessTable } f
 export { acquireSessionLock, adoptSessionLock, readLockState, writeLockFile } from './lock/session-lock.ts'
 export type { SessionLockOptions } from './lock/session-lock.ts'
 export type { SessionLock } from './lock/held-lock.ts'
+export { LOCK_FILE } from './lock/lock-record.ts'
 export { SessionLockedError } from './lock/session-locked-error.ts'
 
 // Files

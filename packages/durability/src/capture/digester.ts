@@ -1,7 +1,7 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { type FileDigest, hashSteps, type Slices } from '@nexus/host'
-import type { DigestBatch, DigestReply } from './upload-digest-worker.ts'
+import type { DigestBatch, DigestReply } from './digest-worker.ts'
 
 /** A file to hash. */
 export interface DigestOptions {
@@ -161,5 +161,5 @@ async function hashInline(path: string, limit: number | undefined, slices: Slice
 
 // The worker's file has this file's extension: .ts from source, .js as built.
 function defaultWorkerUrl(): URL {
-  return new URL(`./upload-digest-worker${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
+  return new URL(`./digest-worker${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
 }

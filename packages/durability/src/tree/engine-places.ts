@@ -1,15 +1,7 @@
 import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-
-/**
- * The directories of a session from its beginning. `blobs/` appears with the first blob, and every plugin's own directory
- * when it asks for it.
- */
-export const SESSION_DIRECTORIES: readonly string[] = ['context', 'files', 'journal', 'metadata', 'plugins']
-
-/** Where the engine writes by a path of its own, and not through the workspace, which looks at each path itself. */
-const OWN_DIRECTORIES = [...SESSION_DIRECTORIES, 'blobs']
+import { ENGINE_DIRECTORIES, PLUGINS_DIR } from './names.ts'
 
 /**
  * Refuses a tree in which a link, or anything but a directory, lies where the engine keeps something of its own: what it
@@ -18,11 +10,11 @@ const OWN_DIRECTORIES = [...SESSION_DIRECTORIES, 'blobs']
  * @throws NexusError `PRECONDITION` naming the path
  */
 export function refuseReplacedDirectories(sessionDir: string): void {
-  const names = OWN_DIRECTORIES.map((name) => join(sessionDir, name))
-  for (const path of [...names, ...entriesOf(join(sessionDir, 'plugins'))]) {
+  const names = ENGINE_DIRECTORIES.map((name) => join(sessionDir, name))
+  for (const path of [...names, ...entriesOf(join(sessionDir, PLUGINS_DIR))]) {
     const stat = lstatSync(path, { throwIfNoEntry: false })
     if (stat === undefined || stat.isDirectory()) continue
-    // A plain file among the plugins is nobody's directory.
+    // A plain file among the plugins is no plugin's directory.
     if (stat.isFile() && !names.includes(path)) continue
     throw new NexusError('PRECONDITION', `${path} is no directory: the engine writes there; move it away`, {
       op: 'session.open',

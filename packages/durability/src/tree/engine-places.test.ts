@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { refuseReplacedDirectories } from './session-directories.ts'
+import { refuseReplacedDirectories } from './engine-places.ts'
 
 let dir: string
 

@@ -4,6 +4,7 @@ import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import type { StagedFile } from '../mirror/upload.ts'
+import { JOURNAL_DIR } from '../tree/names.ts'
 
 /** The parts of a session that can't be read in place: they are copied first, and the copies are stored. */
 export interface StagedParts {
@@ -24,9 +25,6 @@ export interface StageOptions {
   storage?: StorageManager
   signal?: AbortSignal
 }
-
-/** Name of the journal's directory in a session. */
-export const JOURNAL_DIR = 'journal'
 
 const DEFAULT_MODE = 0o600
 

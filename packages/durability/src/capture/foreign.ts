@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import type { StorageManager } from '@nexus/storage'
 import type { WalkedTree } from '../tree/tree-walk.ts'
-import { staged } from './snapshot-stage.ts'
+import { staged } from './stage.ts'
 import type { StagedFile } from '../mirror/upload.ts'
 
 const SIDECAR_SUFFIX = /-(?:wal|shm|journal)$/

@@ -1,34 +1,9 @@
-import { SEALED_SEGMENT_PATTERN } from '@nexus/journal'
 import type { ManifestEntry } from '../mirror/manifest.ts'
 import type { Slices } from '@nexus/host'
-import { JOURNAL_DIR } from './snapshot-stage.ts'
+import { type ImmutableKind, immutableKind, JOURNAL_DIR } from '../tree/names.ts'
 import type { FileStat } from '../tree/tree-stat.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
 import type { LiveFile, StagedFile } from '../mirror/upload.ts'
-
-/** Prefix of the blobs in a session. */
-export const BLOBS_DIR = 'blobs'
-
-/** Files that never change once they are there. */
-export type ImmutableKind = 'blob' | 'blob-meta' | 'segment'
-
-const BLOB = /^blobs\/([0-9a-f]{2})\/(([0-9a-f]{2})[0-9a-f]{62})\.(bin|meta)$/
-
-/** Which never-changing kind a session-relative path is, if any. */
-export function immutableKind(path: string): ImmutableKind | undefined {
-  const blob = path.startsWith(`${BLOBS_DIR}/`) ? BLOB.exec(path) : null
-  if (blob !== null) return blob[1] !== blob[3] ? undefined : blob[4] === 'bin' ? 'blob' : 'blob-meta'
-  return path.startsWith(`${JOURNAL_DIR}/`) && SEALED_SEGMENT_PATTERN.test(sealedName(path)) ? 'segment' : undefined
-}
-
-/** The digest that a blob's name states. */
-export function blobDigest(path: string): string | undefined {
-  return immutableKind(path) === 'blob' ? BLOB.exec(path)?.[2] : undefined
-}
-
-function sealedName(path: string): string {
-  return path.slice(JOURNAL_DIR.length + 1)
-}
 
 /** One object to bring to the store. */
 export interface PlannedObject {
@@ -77,7 +52,7 @@ export async function planObjects(sources: PlanSources, slices: Slices): Promise
     if (slices.due) await slices.pause()
     if (staged.has(path)) continue
     const kind = immutableKind(path)
-    if (kind === 'segment' && sealed !== undefined && !sealed.has(sealedName(path))) continue
+    if (kind === 'segment' && sealed !== undefined && !sealed.has(path.slice(JOURNAL_DIR.length + 1))) continue
     const rank = kind === undefined ? rankLive(path, stat, sources) : 0
     byRank[rank]?.push({
       path,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Slices } from '@nexus/host'
-import { FileDigester } from './upload-digest.ts'
+import { FileDigester } from './digester.ts'
 
 const LARGE = 9 * 1024 * 1024
 const sha = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex')
@@ -108,7 +108,7 @@ describe('the digester', () => {
   it('does not hold the process when it is idle, and holds it while it owes an answer', async () => {
     const path = put('f', randomBytes(1000))
     const script = `
-      import { FileDigester } from ${JSON.stringify(new URL('./upload-digest.ts', import.meta.url).href)}
+      import { FileDigester } from ${JSON.stringify(new URL('./digester.ts', import.meta.url).href)}
       import { Slices } from ${JSON.stringify(new URL('../../../host/src/slices.ts', import.meta.url).href)}
       const digester = new FileDigester()
       digester.digest(${JSON.stringify(path)}, { sizeHint: ${LARGE}, slices: new Slices() })
