@@ -9,7 +9,14 @@ export { projectFile, type ProjectionHandler } from './read/project-file.ts'
 export { verify, type JournalVerification } from './read/verify.ts'
 
 // What is on the disk
-export { ACTIVE_SEGMENT, MAX_LINE_BYTES, MAX_SEGMENT_BYTES, SEALED_SEGMENT_PATTERN } from './format/format.ts'
+export {
+  ACTIVE_SEGMENT,
+  HEADER_FILE,
+  MAX_LINE_BYTES,
+  MAX_SEGMENT_BYTES,
+  SEALED_SEGMENT_PATTERN,
+  segmentName,
+} from './format/format.ts'
 export { SegmentDamagedError, type DamageKind, type JournalDamage } from './format/damage.ts'
 export type { FsyncMode, JournalHeader } from './format/header.ts'
 export type { JournalEnvelope, JournalRecord } from './format/record.ts'
