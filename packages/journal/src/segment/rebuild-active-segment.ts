@@ -27,7 +27,7 @@ export interface RebuiltSegment {
  * same bytes. Durable, and in place in one step.
  *
  * @throws `CORRUPT` for a damaged segment, `NOT_FOUND`, `LOCAL_IO`; `destPath` is untouched then
- * @see spec 60, Hydration
+ * @see docs/concepts/journal.md
  */
 export async function rebuildActiveSegment(options: RebuildOptions): Promise<RebuiltSegment> {
   const { sealedPath, lastSeq, destPath, fs = nodeFs } = options
