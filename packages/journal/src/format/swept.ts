@@ -19,11 +19,19 @@ const MAX_SWEPT_BYTES = 64 * 1024 * 1024
 
 /**
  * The segments that were swept from the journal in `dir`, ascending; one that came back with a download is still named.
- * Empty when there are none.
- *
- * @throws `CORRUPT` for a file that is no such list
+ * Empty when there are none, and for a list that can't be read: what is missing is then damage, which bricks nothing.
  */
 export function readSwept(dir: string, fs: JournalFs = nodeFs): SweptSegment[] {
+  try {
+    return loadSwept(dir, fs)
+  } catch (error) {
+    if (isNexusError(error, 'CORRUPT')) return []
+    throw error
+  }
+}
+
+/** {@link readSwept} for who adds to the list. Throws `CORRUPT` for a file that is no such list. */
+export function loadSwept(dir: string, fs: JournalFs): SweptSegment[] {
   const path = `${dir}/${SWEPT_FILE}`
   const bytes = readSmallFile(fs, path, MAX_SWEPT_BYTES)
   if (!bytes) return []

@@ -141,6 +141,9 @@ describe('sweep', () => {
     expect(await sweep(root, 30, options)).toEqual(['b'])
     expect(options.held).toEqual(['+a', '-a', '+b', '-b'])
     expect(sealedIn(dir)).toHaveLength(1)
+    const writer = await openWriter(`${root}/a/journal`)
+    expect(writer.lastSeq).toBe(33)
+    await writer.close()
   })
 
   it('follows no link', async () => {

@@ -6,7 +6,7 @@ import { holdDirectory } from '../files/held-directory.ts'
 import { syncDir, type JournalFs } from '../files/journal-fs.ts'
 import { listNames, sealedFiles, type SealedFile } from '../format/journal-files.ts'
 import { INTENT_FILE } from '../format/rewind-intent.ts'
-import { readSwept, writeSwept, type SweptSegment } from '../format/swept.ts'
+import { loadSwept, writeSwept, type SweptSegment } from '../format/swept.ts'
 import { PlainSource } from '../segment/byte-source.ts'
 import { readLastSeqOfSegment } from '../segment/segment-seq.ts'
 
@@ -168,7 +168,7 @@ async function digestOf(fs: JournalFs, path: string, signal: AbortSignal | undef
 /** Noted first: a segment that is named and still there counts as there, one that is gone unnamed would be damage. */
 async function remove(fs: JournalFs, dir: string, doomed: readonly SweptSegment[]): Promise<void> {
   const names = new Set(doomed.map(({ name }) => name))
-  writeSwept(dir, [...readSwept(dir, fs).filter(({ name }) => !names.has(name)), ...doomed], fs)
+  writeSwept(dir, [...loadSwept(dir, fs).filter(({ name }) => !names.has(name)), ...doomed], fs)
   for (const name of names) fs.unlinkSync(`${dir}/${name}`)
   await syncDir(fs, dir)
 }
