@@ -308,6 +308,23 @@ describe('run', () => {
     expect(got).toMatchObject([{ output: 'for two' }, { output: 'for one' }])
   })
 
+  it('gives a turn nothing that was answered before it began, where answers name no turn', async () => {
+    const dir = await journalOf([
+      ['io.input', { content: 'one' }],
+      ['agent.turn.start', { turn_id: 'a' }],
+      ['llm.response', { content: 'for one' }],
+      ['io.input', { content: 'two' }],
+      ['agent.turn.start', { turn_id: 'b' }],
+      ['llm.response', { content: 'for two' }],
+      ['agent.turn.end', { turn_id: 'b' }],
+      ['agent.turn.end', { turn_id: 'a' }],
+    ])
+    const coordinator = await Coordinator.open(dir)
+    const got: unknown[] = []
+    await coordinator.run({ emit: async () => void got.push(await coordinator.llmResponse()) })
+    expect(got).toEqual([{ content: 'for two' }, { content: 'for one' }])
+  })
+
   it('refuses to replay a journal that this process is writing, and adds nothing to it', async () => {
     const dir = await journalOf(turn('one'))
     const coordinator = await Coordinator.open(dir)
