@@ -4,7 +4,7 @@ import type { Logger } from '@nexus/host'
 import type { Fetched } from './hydrate-fetch.ts'
 import type { HydrateOptions, Mixture } from './hydrate.ts'
 import type { Manifest } from '../mirror/manifest.ts'
-import { blobDigest } from '../capture/snapshot-plan.ts'
+import { blobDigest } from '../tree/names.ts'
 
 const OP = 'hydrate'
 const REASON = 'objects hold other bytes than were committed, as an interrupted snapshot leaves them'
