@@ -6,6 +6,7 @@ import { EventBus } from './bus/event-bus.ts'
 import { Deadline, noFailpoint, systemClock } from '@nexus/host'
 import type { ConfigInput } from './config/engine-config.ts'
 import { configFromObject, loadConfigFile, parseConfig, type LoadedConfig } from './config/load.ts'
+import type * as runSession from './run-session.ts'
 import { generateSessionId, validateSessionId } from '@nexus/durability/names'
 import type { SnapshotResult } from '@nexus/durability'
 import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
@@ -14,8 +15,6 @@ import { untilTerminated } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
 import { engineStatus, type EngineStatus, type Phase } from './status.ts'
-
-type RunSession = typeof import('./run-session.ts')
 
 /** The answer to an input. */
 export interface InputOutcome {
@@ -167,7 +166,7 @@ export class Engine {
   }
 
   /** From here on input is taken, which `core.ready` then says; what a killed run left unfinished is first in the queue. */
-  #begin(session: RunningSession, { refirePartialTurn, startRetention }: RunSession): void {
+  #begin(session: RunningSession, { refirePartialTurn, startRetention }: typeof runSession): void {
     if (this.#isGivenUp) return
     this.#session = session
     this.#phase = 'running'
