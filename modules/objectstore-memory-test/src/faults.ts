@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/objectstore'
 
 /** A method of the backend, as the call log names it. */
-export type Op = 'hydrate' | 'put' | 'delete' | 'list' | 'flush' | 'get' | 'putIfAbsent'
+export type Op = 'hydrate' | 'put' | 'delete' | 'list' | 'flush' | 'get' | 'putIfAbsent' | 'listNames'
 
 /** One call the store has seen. */
 export interface Call {

@@ -120,10 +120,10 @@ describe('the memory backend', () => {
 
   it('can be had without capabilities, as if they had never been written', async () => {
     const backend = createMemoryBackend()
-    const bare = withoutCapabilities(backend, ['get', 'classify'])
+    const bare = withoutCapabilities(backend, ['get', 'classify', 'listNames'])
     expect(Object.keys(bare).toSorted()).toEqual(['close', 'delete', 'flush', 'hydrate', 'list', 'put', 'putIfAbsent'])
     const store = new ObjectStore(bare, { name: 'bare' })
-    expect(store.capabilities).toEqual({ get: false, putIfAbsent: true })
+    expect(store.capabilities).toEqual({ get: false, putIfAbsent: true, listNames: false })
     await store.put('s/a', file)
     await store.hydrate('s', join(dir, 'out'))
     expect(readFileSync(join(dir, 'out', 'a'), 'utf8')).toBe('content')

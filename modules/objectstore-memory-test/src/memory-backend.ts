@@ -9,6 +9,7 @@ import {
   ObjectNotFoundError,
   type OpOptions,
   replaceFile,
+  resolveRange,
   trimKeyPrefix,
   validateKey,
   validateKeyPrefix,
@@ -107,8 +108,8 @@ export class MemoryBackend implements Backend {
     validateKey(key)
     await this.faults.run('get', key, options.signal, async () => {
       const { bytes } = this.#find(key)
-      const start = Math.min(options.offset ?? 0, bytes.length)
-      const range = bytes.subarray(start, options.length === undefined ? undefined : start + options.length)
+      const { offset, length } = resolveRange(options, bytes.length)
+      const range = bytes.subarray(offset, offset + length)
       await replaceFile(localPath, key, async (tempPath) => {
         await writeBytes(tempPath, range, options.signal)
         return range.length
@@ -135,6 +136,19 @@ export class MemoryBackend implements Backend {
       }
       options.onProgress?.({ objects: found.length, bytes: 0 })
       return found
+    })
+  }
+
+  async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
+    validateKeyPrefix(keyPrefix)
+    return this.faults.run('listNames', keyPrefix, options.signal, async () => {
+      await breathe()
+      const names = new Set<string>()
+      for (const { key, size } of this.#listed()) {
+        const below = trimKeyPrefix(key, keyPrefix)
+        if (below !== undefined && !isFolderPlaceholder(below, size)) names.add(below.split('/')[0] ?? '')
+      }
+      return [...names]
     })
   }
 

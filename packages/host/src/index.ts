@@ -9,6 +9,7 @@ export { silentLogger, type Logger, type LogLine } from './logger.ts'
 export { noFailpoint, type Failpoint, type SyncFailpoint } from './failpoint.ts'
 
 // This process among others
+export { Fence } from './fence.ts'
 export { isRunning, systemProcesses, type ProcessIdentity, type ProcessTable } from './process-identity.ts'
 export { acquireSessionLock, adoptSessionLock, readLockState, writeLockFile } from './lock/session-lock.ts'
 export type { SessionLockOptions } from './lock/session-lock.ts'

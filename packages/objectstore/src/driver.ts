@@ -1,18 +1,31 @@
 /** What every operation accepts besides its arguments. */
 export interface OpOptions {
-  /** Fires when the caller no longer wants the result. The call stops work and rejects with `signal.reason`. */
+  /**
+   * Fires when the caller no longer wants the result. The call stops work and rejects; with what is the driver's choice,
+   * because `ObjectStore` gives its caller the signal's own reason.
+   */
   signal?: AbortSignal
   /**
-   * Called as work goes on, with totals of this call so far. A driver that moves bytes calls it at least once per
-   * object or 8 MiB, whichever comes first: the deadline of `ObjectStore` counts from the last call.
+   * Called as bytes move, with totals of this call: at least once per finished object and per 8 MiB, and in an upload once
+   * the last byte is handed over. `ObjectStore` ends a call that falls behind the slowest accepted rate, so a driver that
+   * reports is judged by what it moves; one that never does, by the clock. `list` reports pages as objects.
    */
   onProgress?: (progress: Progress) => void
+  /**
+   * Called when the call begins to wait for its turn inside the driver (a slot, a share of memory, a pause that the store
+   * asked for); what it returns is called when the wait is over. The time between counts against no limit.
+   */
+  onWait?: () => () => void
 }
 
-/** Totals of one call so far: whole objects finished, and bytes moved (those of unfinished objects included). */
+/** Totals of one call so far. They never go back: `monotonicProgress` keeps them through attempts that begin again. */
 export interface Progress {
+  /** Whole objects finished. */
   objects: number
+  /** Bytes moved, those of unfinished objects included. */
   bytes: number
+  /** Bytes moved a second time by attempts that began again. They are in no other total, and show that the call is alive. */
+  repeatedBytes?: number
 }
 
 /** One listed object. */
@@ -35,7 +48,8 @@ export interface ByteRange {
 /**
  * What a driver's error means for the caller; see {@link Backend.classify}.
  *
- * - `temporary` an outage, a timeout, a conflict that passes: the same call may succeed later
+ * - `temporary` an outage, a timeout, a conflict that passes: the same call may succeed later. Of a `putIfAbsent` it also says
+ *   that nothing was created
  * - `throttled` too many requests, or too many writes of one name
  * - `permission` credentials are missing, expired or not enough
  * - `not-found` *the object* does not exist. A missing bucket is `permanent`: taking it for a missing object would read an
@@ -53,10 +67,15 @@ export type ErrorClass = 'temporary' | 'permanent' | 'permission' | 'not-found' 
  * `ObjectStore`; a file handed to `put` may grow while it is read, but is not replaced underneath.
  *
  * Obligations of the driver: reject a malformed key or prefix with `InvalidKeyError` before touching the store or the
- * disk (`validateKey`, `validateKeyPrefix`); move bytes by streaming; retry what is safe to retry until `signal` fires;
- * throw what its SDK throws and explain it in `classify`. Wrapping happens once, above.
+ * disk (`validateKey`, `validateKeyPrefix`), and a well-formed one that this store can't hold with the same error; move
+ * bytes by streaming; retry what is safe to retry until `signal` fires; never make the bucket.
  *
- * @see spec 50
+ * Who throws what: a driver throws what its SDK throws and says in `classify` what that means. `ObjectStore` turns it into
+ * one `NexusError`: a `get` whose error is `not-found` is `ObjectNotFoundError`, a call whose signal has fired rejects with
+ * the signal's reason, and a `putIfAbsent` whose error nothing explains is `OUTCOME_UNKNOWN`. A driver that knows better
+ * throws a `NexusError` itself, which passes as it is.
+ *
+ * @see docs/guides/writing-a-backend.md
  */
 export interface Backend {
   /**
@@ -67,13 +86,16 @@ export interface Backend {
    */
   hydrate(keyPrefix: string, destDir: string, options?: OpOptions): Promise<void>
   /**
-   * Stores the file's first `size` bytes, size taken at open, as the whole new content of `key`. A failure leaves no
-   * partial or empty object and the local file is never touched.
+   * Stores the file's first `size` bytes, size taken at open, as the whole new content of `key`; `openSnapshot` reads a
+   * file so. A failure leaves no partial or empty object and the local file is never touched.
    */
   put(key: string, localPath: string, options?: OpOptions): Promise<void>
   /** Removes the object; a missing one is a success. */
   delete(key: string, options?: OpOptions): Promise<void>
-  /** Every object under the prefix, whatever the store's page size, in no promised order. */
+  /**
+   * Every object under the prefix, whatever the store's page size, in no promised order. A missing bucket, a refusal or an
+   * outage rejects: an empty answer says that the store holds nothing there.
+   */
   list(keyPrefix: string, options?: OpOptions): Promise<ObjectInfo[]>
   /** Resolves when every earlier `put` and `delete` is durable. May be called again. */
   flush(options?: OpOptions): Promise<void>
@@ -82,16 +104,22 @@ export interface Backend {
   close?(): Promise<void>
   /**
    * Optional. Creates the object only if the key is free, decided by the store: true means created, false means that it
-   * existed. One attempt, no silent retry: a lost answer rejects with code `OUTCOME_UNKNOWN`, because a second attempt
-   * would be told "exists" about the first one's own object. A store that answers "conflict, try again" (409) is temporary.
+   * existed. One attempt, no silent retry: a second one would be told "exists" about the first one's own object. A lost
+   * answer, and a 5xx that doesn't say that nothing was done, is classified as nothing (`undefined`), which is
+   * `OUTCOME_UNKNOWN`; a store that answers "conflict, try again" (409) or "slow down" refused: temporary or throttled.
    */
   putIfAbsent?(key: string, localPath: string, options?: OpOptions): Promise<boolean>
   /**
    * Optional. Writes one object, or a range of it, to `localPath`, through a temporary file (`replaceFile`): a failure
    * leaves an existing local file as it was. The caller guarantees that the directory exists. A missing object is
-   * `ObjectNotFoundError`.
+   * `not-found`, or `ObjectNotFoundError`.
    */
   get?(key: string, localPath: string, options?: OpOptions & ByteRange): Promise<void>
+  /**
+   * Optional. The names one level below a prefix, by the store's delimiter: first segments of the keys under it, each once,
+   * whether an object or more names are there, in no promised order.
+   */
+  listNames?(keyPrefix: string, options?: OpOptions): Promise<string[]>
   /**
    * Optional. What an error this driver threw means; undefined when it can't tell, which is taken for an outage. Never
    * throws, whatever it is given.

@@ -30,6 +30,26 @@ export class ObjectNotFoundError extends NexusError {
   }
 }
 
+/**
+ * An object came in another form than it was stored in: something between here and the store compresses. Code `UNSUPPORTED`;
+ * what arrived is not damaged, and fetching it again gives the same.
+ */
+export class ContentEncodingError extends NexusError {
+  override readonly key: string
+  /** As the answer named it: `gzip`. */
+  readonly encoding: string
+
+  constructor(key: string, encoding: string, options: { cause?: unknown } = {}) {
+    const message =
+      `object ${quoteKey(key)} came with Content-Encoding ${quoteKey(encoding)}, in which it was not stored: ` +
+      'a proxy, a CDN or a setting of the bucket compresses what it passes on; turn that off for this bucket'
+    super('UNSUPPORTED', message, { op: 'objectstore.get', key, ...options })
+    this.name = 'ContentEncodingError'
+    this.key = key
+    this.encoding = encoding
+  }
+}
+
 const FAILURE_BRAND = Symbol.for('nexus.objectstore.failure/1')
 
 /**

@@ -10,10 +10,11 @@ export {
 export type { Clock, TimerHandle } from './clock.ts'
 export { systemClock } from './clock.ts'
 export { configError, objectStoreConfig, type ObjectStoreConfig } from './config.ts'
-export { DEFAULT_DEADLINES, type Deadlines } from './deadlines.ts'
-export { Destination, safeDestination } from './destination.ts'
+export { DEFAULT_DEADLINES, type Deadlines } from './call/limits.ts'
+export { Destination, safeDestination } from './hydrate/destination.ts'
 export type { Backend, ByteRange, ErrorClass, ObjectInfo, OpOptions, Progress } from './driver.ts'
 export {
+  ContentEncodingError,
   InvalidKeyError,
   isInvalidKeyError,
   isObjectFailure,
@@ -21,8 +22,8 @@ export {
   ObjectNotFoundError,
   quoteKey,
 } from './errors.ts'
-export { type Download, type DownloadOptions, hydrateObjects, type HydrateOptions } from './hydrate.ts'
-export { planHydration, type PlannedFile, refuseFoldedTwins } from './hydrate-plan.ts'
+export { type Download, type DownloadOptions, hydrateObjects, type HydrateOptions } from './hydrate/hydrate.ts'
+export { planHydration, type PlannedFile, refuseFoldedTwins } from './hydrate/hydrate-plan.ts'
 export {
   isFolderPlaceholder,
   joinKey,
@@ -33,8 +34,8 @@ export {
   validateKeyPrefix,
 } from './keys.ts'
 export type { Logger, LogLine } from './logger.ts'
-export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './object-store.ts'
-export { openObjectStore, type OpenObjectStoreOptions } from './open-object-store.ts'
+export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './call/object-store.ts'
+export { openObjectStore, type OpenObjectStoreOptions } from './call/open-object-store.ts'
 export {
   booleanOption,
   integerOption,
@@ -47,8 +48,16 @@ export {
   stringOption,
   urlOption,
 } from './options.ts'
-export { forEachBounded } from './pool.ts'
-export { redactError, redactSecrets } from './redact.ts'
+export { Gate } from './transfer/gate.ts'
+export { monotonicProgress, type TransferProgress } from './transfer/monotonic-progress.ts'
+export { openSnapshot, type Snapshot } from './transfer/open-snapshot.ts'
+export { forEachBounded } from './transfer/pool.ts'
+export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.ts'
+export { parseRetryAfter, retrying, type RetryOptions } from './transfer/retrying.ts'
+export { Slots, type Waiter } from './transfer/slots.ts'
+export { SharedWait } from './transfer/shared-wait.ts'
+export { pause, untilAborted } from './transfer/waiting.ts'
+export { redactError, redactSecrets } from './call/redact.ts'
 export {
   assertBackend,
   type BackendFactory,
@@ -59,5 +68,5 @@ export {
   registered,
   unregister,
 } from './registry.ts'
-export { replaceFile, tempName } from './replace-file.ts'
-export { type CallContext, wrapError } from './wrap-error.ts'
+export { replaceFile, tempName } from './hydrate/replace-file.ts'
+export { type CallContext, wrapError } from './call/wrap-error.ts'

@@ -10,7 +10,7 @@ const BAD_CHARACTER = /[\\\0]|\p{Surrogate}/u
  * hold such a key makes its driver throw {@link InvalidKeyError} too.
  *
  * @throws InvalidKeyError naming the key and the rule
- * @see spec 50, Keys
+ * @see docs/guides/writing-a-backend.md
  */
 export function validateKey(key: string): void {
   const reason = keyFault(key)
@@ -52,16 +52,18 @@ export function trimKeyPrefix(key: string, prefix: string): string | undefined {
   return key.slice(prefix.length + 1)
 }
 
-/** The key of `key` below `prefix`; an empty prefix adds nothing. Neither part is checked. */
+/** The key of `key` below `prefix`; where one of them is empty it is the other. Neither is checked. */
 export function joinKey(prefix: string, key: string): string {
-  return prefix === '' ? key : `${prefix}/${key}`
+  if (prefix === '' || key === '') return prefix + key
+  return `${prefix}/${key}`
 }
 
 /**
- * What a raw store listing must be asked for to get everything under `prefix`: the prefix with its separator, because
- * stores match raw strings and would answer `sess-10/...` to `sess-1`.
+ * What a raw store listing must be asked for to get everything under `keyPrefix` of a store that lives at `storePrefix` of its
+ * bucket: with the separator, because stores match raw strings and would answer `sess-10/...` to `sess-1`.
  */
-export function listingPrefix(prefix: string): string {
+export function listingPrefix(storePrefix: string, keyPrefix = ''): string {
+  const prefix = joinKey(storePrefix, keyPrefix)
   return prefix === '' ? '' : `${prefix}/`
 }
 

@@ -4,7 +4,7 @@ import { ManualClock, settle } from '../test/manual-clock.ts'
 import { objectStoreConfig } from './config.ts'
 import type { Backend } from './driver.ts'
 import type { Logger } from './logger.ts'
-import { openObjectStore } from './open-object-store.ts'
+import { openObjectStore } from './call/open-object-store.ts'
 import { backends, open, register, registered, unregister } from './registry.ts'
 
 const logged: string[] = []
@@ -101,7 +101,7 @@ describe('openObjectStore', () => {
     register('a', () => fakeBackend({ get: async () => undefined }))
     const store = await openObjectStore(objectStoreConfig({ backend: 'a' }), { logger })
     expect(store.name).toBe('a')
-    expect(store.capabilities).toEqual({ get: true, putIfAbsent: false })
+    expect(store.capabilities).toEqual({ get: true, putIfAbsent: false, listNames: false })
   })
 
   it('wraps what a factory throws, and passes a NexusError as it is', async () => {

@@ -9,6 +9,8 @@ export type Connection = Database.Database
 export interface ConnectionSettings {
   readonly busyTimeoutMs: number
   readonly cacheSizeKb: number
+  /** Overwrites deleted content with zeros. */
+  readonly secureDelete: boolean
 }
 
 const RETRY_MS = 5
@@ -59,6 +61,7 @@ export function openPluginConnection(
     db.pragma('synchronous = NORMAL')
     db.pragma(`cache_size = -${settings.cacheSizeKb}`)
     db.pragma('foreign_keys = ON')
+    if (settings.secureDelete) db.pragma('secure_delete = ON')
     return { db, journalMode }
   } catch (error) {
     db.close()

@@ -28,6 +28,8 @@ export interface StorageManagerOptions {
   busyTimeoutMs?: number
   /** Page cache of each connection, in KiB. Default 2048. */
   cacheSizeKb?: number
+  /** Whether deleted content is overwritten with zeros. Default false. */
+  secureDelete?: boolean
   /** Read-only connections per database that stay open unused. Default 2. */
   poolMaxIdle?: number
   /** Read-only connections per database at once. Default 4. */
@@ -65,11 +67,11 @@ export class StorageManager {
 
   /** @param workerUrl the worker to run, in place of the package's own; for tests */
   constructor(options: StorageManagerOptions, workerUrl?: URL) {
-    const { busyTimeoutMs = 5000, cacheSizeKb = 2048, poolMaxIdle = 2, poolMaxOpen = 4 } = options
+    const { busyTimeoutMs = 5000, cacheSizeKb = 2048, poolMaxIdle = 2, poolMaxOpen = 4, secureDelete = false } = options
     const { logger = silentLogger, failpoint } = options
     this.#options = options
     this.#opening = {
-      settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen },
+      settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen, secureDelete },
       logger,
       failpoint: failpoint ?? noFailpoint,
     }
