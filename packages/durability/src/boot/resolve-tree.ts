@@ -3,7 +3,7 @@ import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
-import { type Clock, type Failpoint, type Logger, syncDirectory } from '@nexus/host'
+import { type Clock, type Failpoint, LOCK_FILE, type Logger, syncDirectory } from '@nexus/host'
 import type { OnMixedPolicy } from '../mirror/restore/judge.ts'
 import type { FailurePolicy } from '../outage/outage.ts'
 import type { CommittedGeneration } from '../commit/committed-generation.ts'
@@ -196,7 +196,7 @@ async function actOn(
     }
     throw error
   }
-  await rm(join(keptAt, 'session.lock'), { force: true })
+  await rm(join(keptAt, LOCK_FILE), { force: true })
   logger.warn(
     {
       session_id: sessionId,

@@ -7,16 +7,16 @@ import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
 import { buildManifest } from '../mirror/manifest-build.ts'
 import { totalBytes, type Manifest, type ManifestEntry } from '../mirror/manifest.ts'
 import { commitManifest } from '../mirror/snapshot-commit.ts'
-import { readClosedJournalSeq } from '../capture/snapshot-journal-seq.ts'
+import { readClosedJournalSeq } from '../capture/journal-seq.ts'
 import { SnapshotListing } from '../mirror/snapshot-listing.ts'
-import { SnapshotMemory } from '../capture/snapshot-memory.ts'
-import { BLOBS_DIR, immutableKind } from '../capture/snapshot-plan.ts'
-import { JOURNAL_DIR, stageParts, type StagedParts } from '../capture/snapshot-stage.ts'
+import { SnapshotMemory } from '../capture/memory.ts'
+import { stageParts, type StagedParts } from '../capture/stage.ts'
+import { BLOBS_DIR, immutableKind, JOURNAL_DIR, JOURNAL_HEADER_PATH } from '../tree/names.ts'
 import { TreeStorer, type StoredTree } from '../mirror/snapshot-tree.ts'
 import type { SnapshotOptions, SnapshotResult } from './snapshot.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
-import { sharedDigester } from '../capture/upload-digest.ts'
+import { sharedDigester } from '../capture/digester.ts'
 
 /** Failpoints of a snapshot, in the order it passes them; `object-stored` is passed once per object. */
 export const SNAPSHOT_FAILPOINTS: readonly string[] = [
@@ -155,7 +155,7 @@ export class SnapshotRun {
   #refuseLostJournal(lastSeq: number): void {
     const { sessionId, sessionDir, committed } = this.#options
     if (committed === undefined || committed.journal.last_seq === 0) return
-    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_DIR, 'header.json'))) return
+    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_HEADER_PATH))) return
     throw new NexusError(
       'CORRUPT',
       `session ${sessionId}: its journal is gone, and the committed one ends at event ${committed.journal.last_seq}; not storing ` +

@@ -4,7 +4,7 @@ import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
 import { getObject, type FetchOptions } from './fetch.ts'
 import { restoring } from '../../boot/staged-tree.ts'
 import type { Manifest } from '../manifest.ts'
-import { BLOBS_DIR, immutableKind } from '../../capture/snapshot-plan.ts'
+import { BLOBS_DIR, immutableKind } from '../../tree/names.ts'
 import { TreeWalker } from '../../tree/tree-walk.ts'
 
 const OWNER_ONLY_FILE = 0o600

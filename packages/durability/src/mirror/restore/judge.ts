@@ -2,8 +2,8 @@ import { isNexusError, NexusError } from '@nexus/errors'
 import { trimKeyPrefix, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
 import type { Logger } from '@nexus/host'
 import type { Mixture } from '../../boot/staged-tree.ts'
-import { blobDigest } from '../../capture/snapshot-plan.ts'
 import type { SessionKeys } from '../../tree/keys.ts'
+import { blobDigest, CONVERSATION_PATH, isPluginDatabase } from '../../tree/names.ts'
 import type { Manifest } from '../manifest.ts'
 import type { Fetched } from './fetch.ts'
 
@@ -72,7 +72,7 @@ export async function judgeFetched(
 
 /** A half of one of these is worth less than nothing: it looks whole. */
 function isIrreplaceable(path: string): boolean {
-  return path === 'context/conversation.jsonl' || /^plugins\/.+\/store\.db$/.test(path)
+  return path === CONVERSATION_PATH || isPluginDatabase(path)
 }
 
 interface Stored {

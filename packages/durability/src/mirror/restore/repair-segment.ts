@@ -1,15 +1,12 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, systemCode } from '@nexus/errors'
-import { ACTIVE_SEGMENT, rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
+import { rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
 import { trimKeyPrefix } from '@nexus/objectstore'
 import { getObject, matches, type Fetched, type FetchOptions } from './fetch.ts'
 import { restoring } from '../../boot/staged-tree.ts'
 import type { Manifest } from '../manifest.ts'
-import { JOURNAL_DIR } from '../../capture/snapshot-stage.ts'
-
-/** Session-relative path of the active journal segment. */
-export const ACTIVE_SEGMENT_PATH: string = `${JOURNAL_DIR}/${ACTIVE_SEGMENT}`
+import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR } from '../../tree/names.ts'
 
 // Each is a rotation by a snapshot that didn't get to its commit. Many of them mean that something else is wrong.
 const MAX_ORPHANS = 16
