@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
-import { joinKey, NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
+import { joinKey, NexusError, type OpOptions, quoteKey, untilAborted } from '@nexus/objectstore'
 import { LEAST_SOCKETS } from './client/client.ts'
-import { type Connection, untilAborted } from './client/connection.ts'
+import type { Connection } from './client/connection.ts'
 import { mayHaveHappened, S3RequestError, unexpectedAnswer } from './errors.ts'
 import { createObject } from './upload.ts'
 
@@ -19,16 +19,17 @@ export class ConditionalWrites {
   }
 
   /**
-   * Creates the object if the key is free, in one attempt. Gives its size, or undefined when the key was taken.
+   * Creates the object if the key is free, in one attempt. Gives whether it was.
    *
    * @throws NexusError `UNSUPPORTED` when the store ignores the condition, `OUTCOME_UNKNOWN` when the answer was lost
    */
-  async create(key: string, localPath: string, options: OpOptions): Promise<number | undefined> {
+  async create(key: string, localPath: string, options: OpOptions): Promise<boolean> {
     await this.#ensureCapable(options.signal)
     try {
-      return await createObject(this.#connection, key, localPath, options)
+      await createObject(this.#connection, key, localPath, options)
+      return true
     } catch (error) {
-      if (isTaken(error)) return undefined
+      if (isTaken(error)) return false
       if (mayHaveHappened(error)) {
         const detail = error instanceof Error ? error.message : String(error)
         const message = `the answer to putIfAbsent of ${quoteKey(key)} was lost, so it may have been created: ${detail}`
@@ -53,6 +54,9 @@ export class ConditionalWrites {
   }
 }
 
+/** Of no bytes. */
+const EMPTY_MD5 = '1B2M2Y8AsgTpgAmY7PhCfg=='
+
 /** How long the probe may take, in ms. */
 const PROBE_MS = 20_000
 
@@ -61,17 +65,18 @@ const PROBE_MS = 20_000
  * listings and hydration leave out, should the probe be killed before it removes it.
  */
 async function probe(connection: Connection): Promise<void> {
-  const { bucket, prefix } = connection.options
+  const { bucket, prefix, checksums } = connection.options
   const target = { Bucket: bucket, Key: `${joinKey(prefix, `.nexus-probe-${randomUUID()}`)}/` }
+  const digest = checksums === 'content_md5' ? { ContentMD5: EMPTY_MD5 } : {}
   // Room for all of them: creates that wait for each other prove nothing.
-  const leave = await connection.slots.enter(PROBE_CREATES, undefined)
+  const leave = await connection.slots.enterSeveral(PROBE_CREATES)
   const signal = AbortSignal.timeout(PROBE_MS)
   setMaxListeners(0, signal)
   const create = async (): Promise<'created' | 'taken' | 'conflict'> => {
     try {
-      const context = { operation: 'PutObject', key: target.Key, signal, once: true }
-      const { ETag } = await connection.sendInside(context, (client, each) =>
-        client.send(new PutObjectCommand({ ...target, Body: Buffer.alloc(0), IfNoneMatch: '*' }), each),
+      const context = { operation: 'PutObject', key: target.Key, signal }
+      const { ETag } = await connection.sendOnce(context, (client, each) =>
+        client.send(new PutObjectCommand({ ...target, ...digest, Body: Buffer.alloc(0), IfNoneMatch: '*' }), each),
       )
       if (ETag === undefined) throw unexpectedAnswer('PutObject', target.Key, 'ETag')
       return 'created'
@@ -103,7 +108,7 @@ async function probe(connection: Connection): Promise<void> {
   } finally {
     // What can't be removed is invisible.
     await connection
-      .sendInside({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
+      .sendOnce({ operation: 'DeleteObject', key: target.Key, signal }, (client, each) =>
         client.send(new DeleteObjectCommand(target), each),
       )
       .catch(() => undefined)

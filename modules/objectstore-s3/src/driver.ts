@@ -3,23 +3,24 @@ import {
   type ByteRange,
   type ErrorClass,
   hydrateObjects,
-  isFolderPlaceholder,
   type Logger,
+  monotonicProgress,
   NexusError,
   type ObjectInfo,
   type ObjectStoreConfig,
   type OpOptions,
   replaceFile,
-  trimKeyPrefix,
+  SharedWait,
+  untilAborted,
   validateKey,
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { ConditionalWrites } from './conditional.ts'
-import { Connection, untilAborted } from './client/connection.ts'
+import { Connection } from './client/connection.ts'
 import { downloadObject } from './download.ts'
 import { checkCredentials } from './client/check-credentials.ts'
 import { classifyS3Error } from './errors.ts'
-import { listRaw } from './list.ts'
+import { listNames, listRaw, withoutPlaceholders } from './list.ts'
 import { abortUpload } from './transfer/parts.ts'
 import { parseS3Options } from './options.ts'
 import { deleteObject } from './remove.ts'
@@ -64,25 +65,26 @@ export class S3Backend implements Backend {
   async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
     validateKeyPrefix(keyPrefix)
     this.#open('hydrate')
-    const { signal } = options
-    const objects = await listRaw(this.#connection, keyPrefix, signal === undefined ? {} : { signal })
+    const { onProgress: _, ...quiet } = options
+    const objects = await listRaw(this.#connection, keyPrefix, quiet)
+    const wait = new SharedWait(options.onWait)
     await hydrateObjects(
       objects,
       keyPrefix,
       destDir,
-      ({ key, size }, tempPath, { signal: own, onBytes }) => {
+      async ({ key, size }, tempPath, { signal, onBytes }) => {
+        const ended = wait.begin()
         let reported = 0
-        return downloadObject(this.#connection, {
-          key,
-          tempPath,
-          listedBytes: size,
-          signal: own,
-          onBytes: (bytes) => {
-            if (bytes <= reported) return
-            onBytes(bytes - reported)
-            reported = bytes
-          },
+        const progress = monotonicProgress(({ bytes }) => {
+          onBytes(bytes - reported)
+          reported = bytes
         })
+        try {
+          const order = { key, tempPath, listedBytes: size, signal, onWait: wait.onWait, progress }
+          return await downloadObject(this.#connection, order)
+        } finally {
+          ended()
+        }
       },
       { ...options, concurrency: HYDRATE_CONCURRENCY },
     )
@@ -91,53 +93,43 @@ export class S3Backend implements Backend {
   async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
     validateKey(key)
     this.#open('put')
-    const bytes = await this.#writing(putObject(this.#connection, this.#records, key, localPath, options))
-    options.onProgress?.({ objects: 1, bytes })
+    await this.#writing(putObject(this.#connection, this.#records, key, localPath, options))
     this.#reclaim()
   }
 
   async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
     validateKey(key)
     this.#open('putIfAbsent')
-    const bytes = await this.#writing(this.#conditional.create(key, localPath, options))
-    if (bytes === undefined) return false
-    options.onProgress?.({ objects: 1, bytes })
-    return true
+    return this.#writing(this.#conditional.create(key, localPath, options))
   }
 
   async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
     validateKey(key)
     this.#open('get')
-    const { signal, onProgress, offset, length } = options
-    let most = 0
+    const { signal, onProgress, onWait, ...range } = options
+    const progress = monotonicProgress(onProgress)
     const written = await replaceFile(localPath, key, (tempPath) =>
-      downloadObject(this.#connection, {
-        key,
-        tempPath,
-        signal,
-        range: { ...(offset === undefined ? {} : { offset }), ...(length === undefined ? {} : { length }) },
-        onBytes: (bytes) => {
-          if (bytes > most) onProgress?.({ objects: 0, bytes: (most = bytes) })
-        },
-      }),
+      downloadObject(this.#connection, { key, tempPath, signal, onWait, range, progress }),
     )
-    onProgress?.({ objects: 1, bytes: written })
+    progress.finished(written)
   }
 
-  async delete(key: string, { signal }: OpOptions = {}): Promise<void> {
+  async delete(key: string, options: OpOptions = {}): Promise<void> {
     validateKey(key)
     this.#open('delete')
-    await this.#writing(deleteObject(this.#connection, key, signal))
+    await this.#writing(deleteObject(this.#connection, key, options))
   }
 
   async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
     validateKeyPrefix(keyPrefix)
     this.#open('list')
-    const objects = await listRaw(this.#connection, keyPrefix, options)
-    return objects.filter(({ key, size }) => {
-      const below = trimKeyPrefix(key, keyPrefix)
-      return below !== undefined && !isFolderPlaceholder(below, size)
-    })
+    return withoutPlaceholders(await listRaw(this.#connection, keyPrefix, options), keyPrefix)
+  }
+
+  async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
+    validateKeyPrefix(keyPrefix)
+    this.#open('listNames')
+    return listNames(this.#connection, keyPrefix, options)
   }
 
   async flush({ signal }: OpOptions = {}): Promise<void> {

@@ -10,11 +10,14 @@ export class S3RequestError extends Error {
   readonly status: number | undefined
   readonly requestId: string | undefined
 
-  constructor(operation: string, key: string, cause: Error) {
+  /** @param hint what to do about refusals of a kind, by the store's code */
+  constructor(operation: string, key: string, cause: Error, hint?: (serviceCode: string) => string | undefined) {
     const { status, requestId } = metadataOf(cause)
     const serviceCode = codeOf(cause)
     const subject = key === '' ? operation : `${operation} of ${quoteKey(key)}`
-    super(`${subject}: ${describe(cause, serviceCode, status, requestId)}`, { cause })
+    const advice = hint?.(serviceCode)
+    const way = advice === undefined ? '' : `; ${advice}`
+    super(`${subject}: ${describe(cause, serviceCode, status, requestId)}${way}`, { cause })
     this.name = 'S3RequestError'
     this.operation = operation
     this.serviceCode = serviceCode
@@ -48,10 +51,15 @@ function withoutSecrets(cause: Error): void {
 }
 
 /** The error as one of a request; anything that is neither the store's nor the connection's is left as it is. */
-export function toRequestError(error: unknown, operation: string, key: string): unknown {
+export function toRequestError(
+  error: unknown,
+  operation: string,
+  key: string,
+  hint?: (serviceCode: string) => string | undefined,
+): unknown {
   if (!(error instanceof Error) || error instanceof S3RequestError) return error
   const known = '$metadata' in error || networkCode(error) !== undefined || CLIENT_FAILURES.has(error.name)
-  return known ? new S3RequestError(operation, key, error) : error
+  return known ? new S3RequestError(operation, key, error, hint) : error
 }
 
 /** An answer of success that can't be the store's: whatever stands between says yes to everything. */
@@ -112,6 +120,7 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   XAmzContentChecksumMismatch: 'temporary',
   XAmzContentSHA256Mismatch: 'temporary',
   IncompleteBody: 'temporary',
+  BrokenBody: 'temporary',
   TimeoutError: 'temporary',
 }
 

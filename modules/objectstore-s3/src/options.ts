@@ -15,8 +15,11 @@ import {
 
 const MIB = 1024 * 1024
 
-/** When checksums are sent with uploads and asked for with downloads. */
-export type ChecksumMode = 'when_supported' | 'when_required'
+/**
+ * When checksums are sent with uploads and asked for with downloads. `content_md5` sends the older digest instead, for stores
+ * that refuse the newer ones and buckets that demand one.
+ */
+export type ChecksumMode = 'when_supported' | 'when_required' | 'content_md5'
 
 /** How one s3 backend works, after validation. */
 export interface S3Options {
@@ -58,7 +61,7 @@ const READERS = {
   kms_key_id: stringOption(),
   proxy: urlOption(),
   ca_file: stringOption(),
-  checksums: oneOfOption('when_supported', 'when_required'),
+  checksums: oneOfOption('when_supported', 'when_required', 'content_md5'),
   force_path_style: booleanOption(),
   concurrency: integerOption({ min: 1, max: 256 }),
   max_attempts: integerOption({ min: 1, max: 10 }),

@@ -1,11 +1,18 @@
-import { PutObjectCommand, type PutObjectCommandInput, type PutObjectCommandOutput } from '@aws-sdk/client-s3'
-import { NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
-import { BUFFERED_BYTES, type BodyFields, type BodyRequest, sendBuffered, sendStreamed } from './transfer/body.ts'
+import { PutObjectCommand, type PutObjectCommandInput } from '@aws-sdk/client-s3'
+import {
+  monotonicProgress,
+  NexusError,
+  type OpOptions,
+  openSnapshot,
+  quoteKey,
+  type Snapshot,
+  type TransferProgress,
+} from '@nexus/objectstore'
 import type { Connection } from './client/connection.ts'
 import { unexpectedAnswer } from './errors.ts'
 import { fullKeyOf } from './keys.ts'
+import { sendPiece } from './transfer/body.ts'
 import { uploadInParts } from './transfer/parts.ts'
-import { SourceFile } from './transfer/local-source.ts'
 import { storedAs } from './transfer/stored-as.ts'
 import type { UploadRecords } from './transfer/upload-records.ts'
 
@@ -14,23 +21,18 @@ const SINGLE_BYTES = 64 * 1024 * 1024
 /** The protocol's limit of one request. */
 const MAX_SINGLE_BYTES = 5 * 1024 ** 3
 
-/** Stores a file's first `size` bytes, its size taken at open, as the object. Gives the size. */
+/** Stores a file's first `size` bytes, its size taken at open, as the object. */
 export async function putObject(
   connection: Connection,
   records: UploadRecords,
   key: string,
   localPath: string,
-  { signal, onProgress }: OpOptions,
-): Promise<number> {
-  const file = new SourceFile(localPath)
-  try {
-    const onBytes = growing(onProgress)
-    if (file.sizeBytes > SINGLE_BYTES) await uploadInParts(connection, records, key, file, { signal, onBytes })
-    else await putSingle(connection, key, file, { signal, onSent: onBytes }, {})
-    return file.sizeBytes
-  } finally {
-    file.close()
-  }
+  options: OpOptions,
+): Promise<void> {
+  await withSnapshot(localPath, options, async (file, progress) => {
+    if (file.size > SINGLE_BYTES) await uploadInParts(connection, records, key, file, options)
+    else await putSingle(connection, key, file, progress, options)
+  })
 }
 
 /**
@@ -42,57 +44,54 @@ export async function createObject(
   connection: Connection,
   key: string,
   localPath: string,
-  { signal, onProgress }: OpOptions,
-): Promise<number> {
-  const file = new SourceFile(localPath)
-  try {
-    if (file.sizeBytes > MAX_SINGLE_BYTES) {
-      const message = `${quoteKey(key)} has ${file.sizeBytes} bytes: an object can be created conditionally in one request only, of 5 GiB at most`
+  options: OpOptions,
+): Promise<void> {
+  await withSnapshot(localPath, options, async (file, progress) => {
+    if (file.size > MAX_SINGLE_BYTES) {
+      const message = `${quoteKey(key)} has ${file.size} bytes: an object can be created conditionally in one request only, of 5 GiB at most`
       throw new NexusError('UNSUPPORTED', message, { op: 'objectstore.putIfAbsent', key })
     }
-    const onSent = growing(onProgress)
-    await putSingle(connection, key, file, { signal, onSent, once: true }, { IfNoneMatch: '*' })
-    return file.sizeBytes
+    await putSingle(connection, key, file, progress, options, { IfNoneMatch: '*' })
+  })
+}
+
+async function withSnapshot(
+  localPath: string,
+  { signal, onProgress }: OpOptions,
+  store: (file: Snapshot, progress: TransferProgress) => Promise<void>,
+): Promise<void> {
+  signal?.throwIfAborted()
+  const file = await openSnapshot(localPath)
+  try {
+    const progress = monotonicProgress(onProgress)
+    await store(file, progress)
+    progress.finished(file.size)
   } finally {
-    file.close()
+    await file.close()
   }
 }
 
+/** @param condition makes it a request that is sent once only */
 async function putSingle(
   connection: Connection,
   key: string,
-  file: SourceFile,
-  {
-    signal,
-    onSent,
-    once = false,
-  }: { signal?: AbortSignal | undefined; onSent: (bytes: number) => void; once?: boolean },
-  condition: Pick<PutObjectCommandInput, 'IfNoneMatch'>,
+  file: Snapshot,
+  progress: TransferProgress,
+  { signal, onWait }: OpOptions,
+  condition?: Pick<PutObjectCommandInput, 'IfNoneMatch'>,
 ): Promise<void> {
   const { options } = connection
   const fullKey = fullKeyOf(options.prefix, key)
   const fixed = { Bucket: options.bucket, Key: fullKey, ...storedAs(options), ...condition }
-  const piece = { file, offset: 0, length: file.sizeBytes }
-  const each: BodyRequest<PutObjectCommandOutput> = {
+  const piece = { file, offset: 0, length: file.size }
+  const { ETag } = await sendPiece(connection, piece, {
     operation: 'PutObject',
     key: fullKey,
     signal,
-    once,
-    onSent,
-    request: (client, body: BodyFields, sendOptions) =>
-      client.send(new PutObjectCommand({ ...fixed, ...body }), sendOptions),
-  }
-  const send = piece.length <= BUFFERED_BYTES ? sendBuffered : sendStreamed
-  const { ETag } = await send(connection, piece, each)
+    onWait,
+    once: condition !== undefined,
+    progress,
+    request: (client, body, sendOptions) => client.send(new PutObjectCommand({ ...fixed, ...body }), sendOptions),
+  })
   if (ETag === undefined) throw unexpectedAnswer('PutObject', fullKey, 'ETag')
-}
-
-/** Reports bytes of the one object, and nothing when a second attempt goes over the same bytes again. */
-function growing(onProgress: OpOptions['onProgress']): (bytes: number) => void {
-  let most = 0
-  return (bytes) => {
-    if (bytes <= most) return
-    most = bytes
-    onProgress?.({ objects: 0, bytes })
-  }
 }

@@ -102,6 +102,7 @@ describe('uploads over a bad connection', () => {
     const backend = await test.open({ concurrency: 4 })
     const store = new ObjectStore(backend, {
       name: 's3',
+      minRateKibS: 1e9,
       deadlines: { idleMs: 300, baseMs: 300, bytesPerSecond: 1e12 },
     })
     const drop = test.emulator.faults.add({ fault: { kind: 'silence' }, on: isPut })

@@ -35,7 +35,7 @@ export interface SessionDurabilityOptions {
   policy: FailurePolicy
   staleLocal: StaleLocalPolicy
   onLost: OnLostPolicy
-  onMixed: 'warn' | 'fail'
+  onMixed: 'auto' | 'warn' | 'fail'
   /** Unique to this run. */
   instanceId: string
   host: string

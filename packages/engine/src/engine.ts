@@ -81,10 +81,12 @@ export class Engine {
   }
 
   static async #create(loaded: LoadedConfig, options: EngineOptions): Promise<Engine> {
+    const logger = options.logger ?? (await createPinoLogger(loaded.config.core.logLevel))
+    for (const warning of loaded.warnings) logger.warn({ path: loaded.path }, warning)
     return new Engine(loaded, options, {
       plugins: options.plugins ?? [],
       backend: options.backend,
-      logger: options.logger ?? (await createPinoLogger(loaded.config.core.logLevel)),
+      logger,
       clock: options.clock ?? systemClock,
       random: options.random ?? Math.random,
       profile: options.profile,
@@ -156,7 +158,7 @@ export class Engine {
     this.#phase = 'running'
     startRetention(session, this.#options)
     const { openTurn, loaded } = session
-    if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.resumePartial) {
+    if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.restart === 'refire') {
       void refirePartialTurn(openTurn, this.bus, this.#options.logger)
     }
   }

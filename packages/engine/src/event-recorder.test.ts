@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { gate, settle } from '@nexus/host/testing'
 import { newBus } from '../test/bus-fixture.ts'
 import { JournalRecorder, subscribeJournalGate, type RecordedEvent, type RecorderJournal } from './event-recorder.ts'
-import { isSideEffect, isWrittenAhead } from './side-effects.ts'
+import { isSideEffect, isWrittenAhead } from './bus/events.ts'
 
 class FakeJournal implements RecorderJournal {
   readonly records: (RecordedEvent & { writeThrough: boolean })[] = []

@@ -1,7 +1,7 @@
 import type { NexusEvent, VetoOutcome } from './bus/event.ts'
 import type { EventSubscribing } from './bus/event-bus.ts'
 import type { EventRecorder } from './bus/recorder.ts'
-import { isSideEffect, isWrittenAhead } from './side-effects.ts'
+import { isSideEffect, isWrittenAhead } from './bus/events.ts'
 
 /** One event as the journal takes it; empty fields are undefined and leave no trace in the file. */
 export interface RecordedEvent {

@@ -1,6 +1,7 @@
 export { EventBus, type EventBusOptions, type EventSubscribing } from './bus/event-bus.ts'
 export type { Causation, EmitOptions, EventEmitting, EventHandler, NexusEvent, VetoOutcome } from './bus/event.ts'
-export type { AnyEventType, EventMap, EventType, FileChangePayload, LlmUsage, PayloadOf } from './bus/event-map.ts'
+export type { AnyEventType, EventMap, EventType, FileChangePayload, PayloadOf } from './bus/event-map.ts'
+export type { LlmUsage } from './bus/events.ts'
 export type { SubscribeOptions } from './bus/subscription.ts'
 export { systemClock, type Clock, type TimerHandle } from '@nexus/host'
 export { ConfigError, type ConfigPath, type ConfigProblem, type TextPosition } from './config/config-problem.ts'

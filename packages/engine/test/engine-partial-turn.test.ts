@@ -54,14 +54,14 @@ async function killedWithinTurn(): Promise<string> {
   return engine.sessionId
 }
 
-async function resumed(recallSessionId: string, seen: Seen, resumePartial = true): Promise<Engine> {
+async function resumed(recallSessionId: string, seen: Seen, restart: 'refire' | 'discard' = 'refire'): Promise<Engine> {
   const root = lab.sessionsRoot('a')
   return await lab.booted('a', {
     stored: false,
     recallSessionId,
     useConfigSnapshot: false,
     plugins: [agent(seen, true)],
-    core: { sessions: { root, retention: 0, resume_partial: resumePartial }, storage: { root: `${root}/..` } },
+    core: { sessions: { root, retention: 0, restart }, storage: { root: `${root}/..` } },
   })
 }
 
@@ -69,12 +69,12 @@ describe('a session whose last run ended within a turn', () => {
   it('answers the tool call that was under way as interrupted, once, and runs no tool by itself', async () => {
     const sessionId = await killedWithinTurn()
     const seen: Seen = { inputs: [], results: [] }
-    const engine = await resumed(sessionId, seen, false)
+    const engine = await resumed(sessionId, seen, 'discard')
     expect(seen.inputs).toEqual([])
     expect(seen.results).toEqual([{ id: 'call-2', error: expect.stringContaining('interrupted') as string }])
     await engine.stop()
     const again: Seen = { inputs: [], results: [] }
-    await resumed(sessionId, again, false)
+    await resumed(sessionId, again, 'discard')
     expect(again.results).toEqual([])
   })
 

@@ -45,9 +45,9 @@ export class ContractHost {
     const engine = await Engine.fromConfig(
       {
         core: {
-          sessions: { root: join(dataRoot, 'sessions'), retention: 0, resume_partial: false },
+          sessions: { root: join(dataRoot, 'sessions'), retention: 0, restart: 'discard' },
           storage: { root: dataRoot },
-          object_store: store,
+          object_store: { on_mixed: 'warn', ...store },
         },
       },
       { plugins: [createScribe()], logger: silentLogger, recallSessionId: sessionId, useConfigSnapshot: false },

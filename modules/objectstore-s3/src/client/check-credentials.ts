@@ -23,7 +23,7 @@ export async function checkCredentials(
     onAbort = () => reject(signal?.reason as Error)
     signal?.addEventListener('abort', onAbort, { once: true })
   })
-  const resolved = clients.retrying.config.credentials()
+  const resolved = clients.plain.config.credentials()
   resolved.catch(() => undefined)
   try {
     if ((await Promise.race([resolved, given])) === 'slow') {

@@ -5,6 +5,7 @@ import { rootCertificates } from 'node:tls'
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3'
 import { configError, systemCode } from '@nexus/objectstore'
 import { NodeHttpHandler } from '@smithy/node-http-handler'
+import { watchAnswers } from './answers.ts'
 import type { CredentialProvider } from './credentials.ts'
 import type { S3Options } from '../options.ts'
 
@@ -13,10 +14,10 @@ export const LEAST_SOCKETS = 8
 
 /** The clients of one backend, over one pool of sockets. */
 export interface Clients {
-  /** Retries by itself, so it is given bodies that can be sent again only. */
-  readonly retrying: S3Client
-  /** Sends a request once. */
-  readonly once: S3Client
+  /** Sends a request once: repeating is ours, where a pause holds no slot. */
+  readonly plain: S3Client
+  /** The same without a limit on silence, which whoever sends a body knows better. */
+  readonly uploading: S3Client
   destroy(): void
 }
 
@@ -26,27 +27,29 @@ export interface Clients {
  * @throws NexusError `INVALID_ARGUMENT` naming `options.ca_file` when it can't be read
  */
 export async function createClients(options: S3Options, credentials: CredentialProvider): Promise<Clients> {
-  const requestHandler = new NodeHttpHandler({
-    ...(await agentsOf(options)),
-    connectionTimeout: options.connectTimeoutMs,
-    socketTimeout: options.idleTimeoutMs,
-  })
-  const mode = options.checksums === 'when_required' ? 'WHEN_REQUIRED' : 'WHEN_SUPPORTED'
+  const agents = await agentsOf(options)
+  const handler = (socketTimeout: number): NodeHttpHandler =>
+    new NodeHttpHandler({ ...agents, connectionTimeout: options.connectTimeoutMs, socketTimeout })
+  const mode = options.checksums === 'when_supported' ? 'WHEN_SUPPORTED' : 'WHEN_REQUIRED'
   const config: S3ClientConfig = {
     region: options.region,
     forcePathStyle: options.forcePathStyle,
     credentials,
-    requestHandler,
-    retryMode: 'standard',
+    maxAttempts: 1,
     logger: SILENT,
     // Its body follows at once whatever the answer, with an agent of ours.
     expectContinueHeader: false,
     ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint.href }),
     ...(options.checksums === undefined ? {} : { requestChecksumCalculation: mode, responseChecksumValidation: mode }),
   }
-  const retrying = new S3Client({ ...config, maxAttempts: options.maxAttempts })
-  const once = new S3Client({ ...config, maxAttempts: 1 })
-  return { retrying, once, destroy: () => requestHandler.destroy() }
+  const plain = new S3Client({ ...config, requestHandler: handler(options.idleTimeoutMs) })
+  const uploading = new S3Client({ ...config, requestHandler: handler(0) })
+  for (const client of [plain, uploading]) watchAnswers(client)
+  const destroy = (): void => {
+    agents.httpAgent.destroy()
+    agents.httpsAgent.destroy()
+  }
+  return { plain, uploading, destroy }
 }
 
 const drop = (): void => undefined

@@ -1,25 +1,29 @@
 import type { S3Client } from '@aws-sdk/client-s3'
-import { isCredentialFailure, toRequestError } from '../errors.ts'
-import type { Gate } from '../gate.ts'
+import { retrying, type Slots, untilAborted, type Waiter } from '@nexus/objectstore'
+import { classifyS3Error, isCredentialFailure, toRequestError } from '../errors.ts'
 import type { S3Options } from '../options.ts'
 import type { ClientsLease, SharedClients } from './shared-clients.ts'
 
 /** One request, for {@link Connection.send}. */
-export interface RequestContext {
+export interface RequestContext extends Waiter {
   /** `PutObject`, ... for errors. */
   operation: string
   /** The object's full key in the bucket, for errors; empty where there is none. */
   key: string
-  signal?: AbortSignal | undefined
-  /** Sent once only. Default: retried by the SDK. */
-  once?: boolean
 }
+
+/** Hands one request to the SDK. */
+export type SendRequest<T> = (client: S3Client, options: { abortSignal?: AbortSignal }) => Promise<T>
+
+const DEMANDS_CHECKSUM = new Set(['InvalidRequest', 'MissingContentMD5'])
+const CHECKSUM_ADVICE =
+  'a bucket with Object Lock takes no upload without a checksum: ' +
+  'set core.object_store.options.checksums to when_supported, or to content_md5 for stores that know no other'
 
 /** How the operations of one backend reach its store: its options, and its share in clients, credentials and room. */
 export class Connection {
   readonly options: S3Options
-  readonly slots: Gate
-  readonly memory: Gate
+  readonly slots: Slots
   readonly probes: Map<string, Promise<void>>
   readonly #shared: SharedClients
   readonly #lease: ClientsLease
@@ -29,57 +33,73 @@ export class Connection {
     this.#lease = lease
     this.#shared = lease.shared
     this.slots = lease.shared.slots
-    this.memory = lease.shared.memory
     this.probes = lease.shared.probes
   }
 
-  /**
-   * Sends one request: waits for a slot, and settles at once when the signal fires, whatever the SDK is waiting for.
-   *
-   * @throws S3RequestError what the store or the connection refused; the signal's reason
-   */
-  async send<T>(
-    { operation, key, signal, once }: RequestContext,
-    request: (client: S3Client, options: { abortSignal?: AbortSignal }) => Promise<T>,
-  ): Promise<T> {
-    const leave = await this.slots.enter(1, signal)
-    try {
-      return await this.sendInside({ operation, key, signal, once: once ?? false }, request)
-    } finally {
-      leave()
-    }
+  /** One request without a body of ours, in a slot, repeated while it fails in a way that passes. */
+  send<T>(context: RequestContext, request: SendRequest<T>): Promise<T> {
+    return this.repeat(context, 0, () => this.sendOnce(context, request))
   }
 
-  /** As {@link send}, for a caller that has a slot. */
-  async sendInside<T>(
-    { operation, key, signal, once }: RequestContext,
-    request: (client: S3Client, options: { abortSignal?: AbortSignal }) => Promise<T>,
+  /**
+   * Repeats an attempt while it fails in a way that passes. Each one waits for a slot of its own; the pauses between hold none.
+   *
+   * @param sizeBytes what an attempt moves, as far as known
+   */
+  repeat<T>(
+    { signal, onWait }: Waiter,
+    sizeBytes: number,
+    attempt: () => Promise<T>,
+    attempts: number = this.options.maxAttempts,
+  ): Promise<T> {
+    return retrying(
+      classifyS3Error,
+      async () => {
+        const leave = await this.slots.enter(sizeBytes, { signal, onWait })
+        try {
+          return await attempt()
+        } finally {
+          leave()
+        }
+      },
+      signal,
+      { attempts, onWait },
+    )
+  }
+
+  /**
+   * Sends one request once, for a caller that has a slot. Settles at once when the signal fires, whatever the SDK is waiting
+   * for.
+   *
+   * @param how `uploading`: the caller watches for silence itself
+   * @throws S3RequestError what the store or the connection refused; the signal's reason
+   */
+  async sendOnce<T>(
+    { operation, key, signal }: RequestContext,
+    request: SendRequest<T>,
+    how: 'plain' | 'uploading' = 'plain',
   ): Promise<T> {
     const { clients, credentials } = this.#shared
-    const client = once === true ? clients.once : clients.retrying
+    const client = how === 'uploading' ? clients.uploading : clients.plain
     try {
       return await untilAborted(request(client, signal === undefined ? {} : { abortSignal: signal }), signal)
     } catch (error) {
       signal?.throwIfAborted()
-      const failure = toRequestError(error, operation, key)
+      const failure = toRequestError(error, operation, key, this.#adviceOn(operation))
       if (isCredentialFailure(failure)) credentials.forget()
       throw failure
     }
+  }
+
+  /** A store that wants a checksum with every upload says so under a code that stands for much else. */
+  #adviceOn(operation: string): ((serviceCode: string) => string | undefined) | undefined {
+    const isUpload = operation === 'PutObject' || operation === 'UploadPart'
+    if (!isUpload || this.options.checksums !== 'when_required') return undefined
+    return (serviceCode) => (DEMANDS_CHECKSUM.has(serviceCode) ? CHECKSUM_ADVICE : undefined)
   }
 
   /** Gives its share back. */
   release(): void {
     this.#lease.release()
   }
-}
-
-/** The promise's outcome, or the signal's reason when that fires first; what becomes of the promise then is ignored. */
-export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason as Error)
-    if (signal.aborted) onAbort()
-    else signal.addEventListener('abort', onAbort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }

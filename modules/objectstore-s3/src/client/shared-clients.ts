@@ -1,19 +1,15 @@
 import { statSync } from 'node:fs'
+import { Slots } from '@nexus/objectstore'
 import { type Clients, createClients } from './client.ts'
 import { chainProvider, CredentialSource, fileProvider } from './credentials.ts'
-import { Gate } from '../gate.ts'
 import type { S3Options } from '../options.ts'
-
-/** Bytes of bodies held in memory at once, by all requests together. */
-const MEMORY_BYTES = 64 * 1024 * 1024
 
 /** What backends of one store and one set of credentials share, whatever their bucket. */
 export interface SharedClients {
   readonly clients: Clients
   readonly credentials: CredentialSource
   /** Requests in flight. A download stays inside until its body has arrived. */
-  readonly slots: Gate
-  readonly memory: Gate
+  readonly slots: Slots
   /** Whether the store decides conditional creates, by bucket. */
   readonly probes: Map<string, Promise<void>>
 }
@@ -49,8 +45,7 @@ export async function acquireClients(options: S3Options): Promise<ClientsLease> 
     const shared = createClients(options, credentials.provider).then((clients) => ({
       clients,
       credentials,
-      slots: new Gate(options.concurrency),
-      memory: new Gate(MEMORY_BYTES),
+      slots: new Slots(options.concurrency),
       probes: new Map<string, Promise<void>>(),
     }))
     entry = { shared, leases: 0 }

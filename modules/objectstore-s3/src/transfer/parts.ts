@@ -6,18 +6,24 @@ import {
   HeadObjectCommand,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { forEachBounded } from '@nexus/objectstore'
-import { BUFFERED_BYTES, type BodyRequest, type Piece, sendBuffer, sendStreamed } from './body.ts'
+import {
+  forEachBounded,
+  monotonicProgress,
+  type OpOptions,
+  SharedWait,
+  type Snapshot,
+  type Waiter,
+} from '@nexus/objectstore'
+import { sendPiece } from './body.ts'
 import type { Connection } from '../client/connection.ts'
 import { S3RequestError, unexpectedAnswer } from '../errors.ts'
 import { fullKeyOf } from '../keys.ts'
-import type { SourceFile } from './local-source.ts'
 import { storedAs } from './stored-as.ts'
 import type { UploadRecords } from './upload-records.ts'
 
 /** The protocol's limits. */
 const MAX_PARTS = 10_000
-/** Parts of one file under way at once. With buffered parts this is also what the file takes of the memory. */
+/** Parts of one file under way at once. */
 const PARTS_AT_ONCE = 4
 const MIB = 1024 * 1024
 /** How long a failed upload may take to be cleared away, in ms: its caller waits. */
@@ -28,24 +34,28 @@ export function partSizeFor(sizeBytes: number, leastBytes: number): number {
   return Math.max(leastBytes, Math.ceil(sizeBytes / MAX_PARTS / MIB) * MIB)
 }
 
-/** Uploads a file in parts. A failure aborts the upload at the store; the object is the old one or the whole new one. */
+/**
+ * Uploads a file in parts; a part that fails is sent again, and those that are stored stay. A failure aborts the upload at the
+ * store; the object is the old one or the whole new one.
+ */
 export async function uploadInParts(
   connection: Connection,
   records: UploadRecords,
   key: string,
-  file: SourceFile,
-  { signal, onBytes }: { signal?: AbortSignal | undefined; onBytes: (bytes: number) => void },
+  file: Snapshot,
+  options: OpOptions,
 ): Promise<void> {
-  const { options } = connection
-  const target = { Bucket: options.bucket, Key: fullKeyOf(options.prefix, key) }
-  const context = { key: target.Key, signal }
+  const { signal, onWait } = options
+  const { bucket, prefix, checksums } = connection.options
+  const target = { Bucket: bucket, Key: fullKeyOf(prefix, key) }
+  const context = { key: target.Key, signal, onWait }
   const { UploadId } = await connection.send({ ...context, operation: 'CreateMultipartUpload' }, (client, each) =>
     client.send(
       new CreateMultipartUploadCommand({
         ...target,
-        ...storedAs(options),
+        ...storedAs(connection.options),
         // The parts' checksums count for nothing unless they are announced here, which the SDK leaves to us.
-        ...(options.checksums === 'when_required' ? {} : { ChecksumAlgorithm: 'CRC32' as const }),
+        ...(checksums === undefined || checksums === 'when_supported' ? { ChecksumAlgorithm: 'CRC32' as const } : {}),
       }),
       each,
     ),
@@ -55,10 +65,10 @@ export async function uploadInParts(
   const record = records.add(target.Key, UploadId)
   let settled = true
   try {
-    const parts = await sendParts(connection, upload, file, { signal, onBytes })
+    const parts = await sendParts(connection, upload, file, options)
     // Before this nothing is visible; whether a lost answer of it did happen, putting again decides.
     settled = false
-    await complete(connection, upload, parts, signal)
+    await complete(connection, upload, parts, context)
     settled = true
   } catch (error) {
     settled = await abortUpload(connection, target.Key, UploadId)
@@ -72,9 +82,8 @@ async function complete(
   connection: Connection,
   upload: { Bucket: string; Key: string; UploadId: string },
   parts: CompletedParts,
-  signal: AbortSignal | undefined,
+  context: { key: string } & Waiter,
 ): Promise<void> {
-  const context = { key: upload.Key, signal }
   try {
     const { ETag } = await connection.send({ ...context, operation: 'CompleteMultipartUpload' }, (client, each) =>
       client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }), each),
@@ -106,51 +115,39 @@ type CompletedParts = { PartNumber: number; ETag: string; ChecksumCRC32?: string
 async function sendParts(
   connection: Connection,
   upload: { Bucket: string; Key: string; UploadId: string },
-  file: SourceFile,
-  { signal, onBytes }: { signal?: AbortSignal | undefined; onBytes: (bytes: number) => void },
+  file: Snapshot,
+  { signal, onProgress, onWait }: OpOptions,
 ): Promise<CompletedParts> {
-  const partBytes = partSizeFor(file.sizeBytes, connection.options.partSizeBytes)
-  const count = Math.ceil(file.sizeBytes / partBytes)
+  const partBytes = partSizeFor(file.size, connection.options.partSizeBytes)
+  const count = Math.ceil(file.size / partBytes)
   const parts: CompletedParts = Array.from({ length: count })
-  let done = 0
-  const sendPart = async (index: number, buffer: Buffer | undefined, own: AbortSignal): Promise<void> => {
-    const offset = index * partBytes
-    const piece = { file, offset, length: Math.min(partBytes, file.sizeBytes - offset) }
-    const each: BodyRequest<{ ETag?: string | undefined; ChecksumCRC32?: string | undefined }> = {
-      operation: 'UploadPart',
-      key: upload.Key,
-      signal: own,
-      // Parts end one after another, so what has been sent of each only keeps the deadline from seeing silence.
-      onSent: (bytes) => onBytes(done + bytes),
-      request: (client, body, options) =>
-        client.send(new UploadPartCommand({ ...upload, PartNumber: index + 1, ...body }), options),
-    }
-    const answer = await (buffer === undefined
-      ? sendStreamed(connection, piece, each)
-      : sendFilled(connection, piece, buffer, each))
-    if (answer.ETag === undefined) throw unexpectedAnswer('UploadPart', upload.Key, 'ETag')
-    parts[index] = {
-      PartNumber: index + 1,
-      ETag: answer.ETag,
-      ...(answer.ChecksumCRC32 === undefined ? {} : { ChecksumCRC32: answer.ChecksumCRC32 }),
-    }
-    done += piece.length
-    onBytes(done)
-  }
-  let next = 0
-  const runs = Array.from({ length: Math.min(PARTS_AT_ONCE, count) }, (_, run) => run)
+  const pieceProgress = sharedProgress(onProgress)
+  const wait = new SharedWait(onWait)
   await forEachBounded(
-    runs,
-    runs.length,
-    async (_run, _index, own) => {
-      const buffered = partBytes <= BUFFERED_BYTES
-      const leave = buffered ? await connection.memory.enter(partBytes, own) : undefined
+    parts.keys(),
+    PARTS_AT_ONCE,
+    async (index, _nth, own) => {
+      const offset = index * partBytes
+      const piece = { file, offset, length: Math.min(partBytes, file.size - offset) }
+      const ended = wait.begin()
       try {
-        // One buffer for all the parts of a run: left to the collector, hundreds would be alive at once.
-        const buffer = buffered ? Buffer.allocUnsafeSlow(partBytes) : undefined
-        while (next < count) await sendPart(next++, buffer, own)
+        const answer = await sendPiece<PartAnswer>(connection, piece, {
+          operation: 'UploadPart',
+          key: upload.Key,
+          signal: own,
+          onWait: wait.onWait,
+          progress: pieceProgress(),
+          request: (client, body, options) =>
+            client.send(new UploadPartCommand({ ...upload, PartNumber: index + 1, ...body }), options),
+        })
+        if (answer.ETag === undefined) throw unexpectedAnswer('UploadPart', upload.Key, 'ETag')
+        parts[index] = {
+          PartNumber: index + 1,
+          ETag: answer.ETag,
+          ...(answer.ChecksumCRC32 === undefined ? {} : { ChecksumCRC32: answer.ChecksumCRC32 }),
+        }
       } finally {
-        leave?.()
+        ended()
       }
     },
     signal,
@@ -158,10 +155,20 @@ async function sendParts(
   return parts
 }
 
-async function sendFilled<T>(connection: Connection, piece: Piece, buffer: Buffer, each: BodyRequest<T>): Promise<T> {
-  const filled = buffer.subarray(0, piece.length)
-  await piece.file.fill(filled, piece.offset)
-  return sendBuffer(connection, filled, each)
+type PartAnswer = { ETag?: string | undefined; ChecksumCRC32?: string | undefined }
+
+/** The progress of pieces that move at once, reported as that of their whole. */
+function sharedProgress(onProgress: OpOptions['onProgress']): () => ReturnType<typeof monotonicProgress> {
+  const total = { objects: 0, bytes: 0, repeatedBytes: 0 }
+  return () => {
+    let last = { bytes: 0, repeatedBytes: 0 }
+    return monotonicProgress(({ bytes, repeatedBytes = 0 }) => {
+      total.bytes += bytes - last.bytes
+      total.repeatedBytes += repeatedBytes - last.repeatedBytes
+      last = { bytes, repeatedBytes }
+      onProgress?.({ ...total })
+    })
+  }
 }
 
 /**

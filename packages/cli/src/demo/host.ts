@@ -15,9 +15,9 @@ function report(message: HostReport): void {
 function configOf(order: HostOrder): Record<string, unknown> {
   return {
     core: {
-      sessions: { root: join(order.dataRoot, 'sessions'), retention: '0', resume_partial: false },
+      sessions: { root: join(order.dataRoot, 'sessions'), retention: '0', restart: 'discard' },
       storage: { root: order.dataRoot },
-      object_store: { backend: order.backend.name, bucket: order.backend.bucket },
+      object_store: { backend: order.backend.name, bucket: order.backend.bucket, on_mixed: 'warn' },
     },
     journal: { rotate_size_mb: order.rotateSizeMb },
     plugins: { active: [LIBRARIAN_ID] },

@@ -4,7 +4,7 @@ import { forEachBounded, refuseFoldedTwins, type ObjectStore } from '@nexus/obje
 import type { Failpoint, Slices } from '@nexus/host'
 import { restoring, type StagedTree } from './hydrate-restore.ts'
 import { totalBytes, type Manifest, type ManifestEntry } from '../mirror/manifest.ts'
-import type { FileDigester } from '../capture/upload-digest.ts'
+import type { FileDigester } from '../capture/digester.ts'
 
 export interface FetchOptions {
   store: ObjectStore

@@ -4,10 +4,13 @@ import type { Logger } from '@nexus/host'
 import type { Fetched } from './hydrate-fetch.ts'
 import type { HydrateOptions, Mixture } from './hydrate.ts'
 import type { Manifest } from '../mirror/manifest.ts'
-import { blobDigest } from '../capture/snapshot-plan.ts'
+import { blobDigest } from '../tree/names.ts'
 
 const OP = 'hydrate'
 const REASON = 'objects hold other bytes than were committed, as an interrupted snapshot leaves them'
+
+/** What `auto` refuses to restore mixed: a database or a conversation of two generations is worse than none. */
+const WHOLE_ONLY = /^plugins\/.+\/store\.db$|^context\/conversation\.jsonl$/
 
 export interface JudgeOptions extends Pick<HydrateOptions, 'onMixed'> {
   store: ObjectStore
@@ -49,7 +52,7 @@ export async function judgeFetched(
   await refuseShort(differing, options)
   const broken = paths.find((path) => blobDigest(path) !== undefined)
   if (broken !== undefined) throw corrupt(`the blob ${treeKey}/${broken} does not hold what its name says`, broken)
-  if (onMixed === 'fail') {
+  if (onMixed === 'fail' || (onMixed === 'auto' && paths.some((path) => WHOLE_ONLY.test(path)))) {
     throw corrupt(`generation ${generation} can't be restored: ${REASON}: ${paths.join(', ')}`, first)
   }
   logger.warn({ session_id: manifest.session_id, generation, paths }, REASON)

@@ -2,7 +2,7 @@ import nodeFs from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import type { Failpoint, Slices } from '@nexus/host'
-import { SESSION_DIRECTORIES } from '../tree/session-directories.ts'
+import { SESSION_DIRECTORIES } from '../tree/names.ts'
 import type { Manifest } from '../mirror/manifest.ts'
 
 const OWNER_ONLY_DIR = 0o700

@@ -16,13 +16,14 @@ import { fetchNamed, fetchPruned, getObject, type Fetched, type FetchOptions, ty
 import { restoreAttributes, restoring, StagedTree, type HydrateFs } from './hydrate-restore.ts'
 import { takeExtraBlobs, takeUnversioned } from './hydrate-unnamed.ts'
 import { corrupt, isWhole, judgeFetched } from './hydrate-judge.ts'
-import { isLocalName, sessionKeys, type SessionKeys } from '../tree/keys.ts'
+import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
+import { ACTIVE_SEGMENT_PATH, isLocalName } from '../tree/names.ts'
 import { scrubManifest } from '../mirror/manifest-scrub.ts'
 import { readCommittedManifest } from '../mirror/manifest-store.ts'
 import { totalBytes, type Manifest, type ManifestEntry } from '../mirror/manifest.ts'
-import { ACTIVE_SEGMENT_PATH, repairActiveSegment } from './repair-segment.ts'
+import { repairActiveSegment } from './repair-segment.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
-import { sharedDigester } from '../capture/upload-digest.ts'
+import { sharedDigester } from '../capture/digester.ts'
 import type { HydrateOptions, HydrateResult } from './hydrate.ts'
 
 /** Failpoints of a hydration, in the order it passes them; `object-fetched` is passed once per object. */

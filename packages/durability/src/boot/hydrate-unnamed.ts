@@ -5,7 +5,7 @@ import type { Logger } from '@nexus/host'
 import { getObject, hydrateRaw, type FetchOptions } from './hydrate-fetch.ts'
 import { restoring } from './hydrate-restore.ts'
 import type { Manifest } from '../mirror/manifest.ts'
-import { BLOBS_DIR, immutableKind } from '../capture/snapshot-plan.ts'
+import { BLOBS_DIR, immutableKind } from '../tree/names.ts'
 import { TreeWalker } from '../tree/tree-walk.ts'
 
 const OWNER_ONLY_FILE = 0o600

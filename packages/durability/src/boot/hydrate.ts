@@ -11,7 +11,7 @@ export interface HydrateOptions {
   /** Called with the fresh staging directory before anything is fetched: writes our lock into it. */
   prepareStaging: (dir: string) => Promise<void>
   /** What a mixture does: `fail` rejects with `CORRUPT`, `warn` reports it in the result. */
-  onMixed: 'warn' | 'fail'
+  onMixed: 'auto' | 'warn' | 'fail'
   signal?: AbortSignal
   clock?: Clock
   logger?: Logger

@@ -1,16 +1,13 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, systemCode } from '@nexus/errors'
-import { ACTIVE_SEGMENT, rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
+import { rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
 import { trimKeyPrefix } from '@nexus/objectstore'
 import type { Logger } from '@nexus/host'
 import { getObject, matches, type Fetched, type FetchOptions } from './hydrate-fetch.ts'
 import { restoring } from './hydrate-restore.ts'
 import type { Manifest } from '../mirror/manifest.ts'
-import { JOURNAL_DIR } from '../capture/snapshot-stage.ts'
-
-/** Session-relative path of the active journal segment. */
-export const ACTIVE_SEGMENT_PATH: string = `${JOURNAL_DIR}/${ACTIVE_SEGMENT}`
+import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR } from '../tree/names.ts'
 
 export interface SegmentRepairOptions extends FetchOptions {
   logger: Logger

@@ -3,7 +3,7 @@ import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
-import { type Clock, type Failpoint, type Logger, syncDirectory } from '@nexus/host'
+import { type Clock, type Failpoint, LOCK_FILE, type Logger, syncDirectory } from '@nexus/host'
 import type { CommittedGeneration } from '../commit/committed-generation.ts'
 import type { EventOutbox } from '../outage/event-outbox.ts'
 import { hydrateSession, type HydrateResult } from './hydrate.ts'
@@ -21,7 +21,7 @@ export interface TreeResolver {
   sessionsRoot: string
   bootId: string
   staleLocal: StaleLocalPolicy
-  onMixed: 'warn' | 'fail'
+  onMixed: 'auto' | 'warn' | 'fail'
   record: MachineRecordFile
   committed: CommittedGeneration
   outbox: EventOutbox
@@ -161,7 +161,7 @@ async function actOn(
     if (!existsSync(local.path)) await rename(keptAt, local.path)
     throw error
   }
-  await rm(join(keptAt, 'session.lock'), { force: true })
+  await rm(join(keptAt, LOCK_FILE), { force: true })
   logger.warn(
     {
       session_id: sessionId,

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { SnapshotMemory } from '../capture/snapshot-memory.ts'
+import { SnapshotMemory } from '../capture/memory.ts'
 import type { Manifest } from '../mirror/manifest.ts'
 import type { RecoveryWorker } from '../outage/recovery.ts'
 import type { StoreLedger } from '../outage/store-ledger.ts'

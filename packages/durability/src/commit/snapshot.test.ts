@@ -28,7 +28,7 @@ import {
 } from '../../test/durability-fixture.ts'
 import { parseManifest } from '../mirror/manifest-parse.ts'
 import { parseMarker } from '../mirror/marker.ts'
-import { SnapshotMemory } from '../capture/snapshot-memory.ts'
+import { SnapshotMemory } from '../capture/memory.ts'
 
 let lab: Lab
 let a: Host

@@ -5,11 +5,11 @@ import type { JournalWriter } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { StorageManager } from '@nexus/storage'
 import { type Clock, type Failpoint, type Logger, noFailpoint, silentLogger, Slices, systemClock } from '@nexus/host'
-import { readClosedJournalSeq } from '../capture/snapshot-journal-seq.ts'
-import { SnapshotMemory } from '../capture/snapshot-memory.ts'
-import { BLOBS_DIR, immutableKind } from '../capture/snapshot-plan.ts'
-import { JOURNAL_DIR, stageParts, type StagedParts } from '../capture/snapshot-stage.ts'
-import { sharedDigester } from '../capture/upload-digest.ts'
+import { readClosedJournalSeq } from '../capture/journal-seq.ts'
+import { SnapshotMemory } from '../capture/memory.ts'
+import { stageParts, type StagedParts } from '../capture/stage.ts'
+import { BLOBS_DIR, immutableKind, JOURNAL_DIR, JOURNAL_HEADER_PATH } from '../tree/names.ts'
+import { sharedDigester } from '../capture/digester.ts'
 import { buildManifest } from '../mirror/manifest-build.ts'
 import { totalBytes, type Manifest, type ManifestEntry, type MixedFrom } from '../mirror/manifest.ts'
 import { commitManifest } from '../mirror/snapshot-commit.ts'
@@ -227,7 +227,7 @@ class SnapshotRun {
   #refuseLostJournal(lastSeq: number): void {
     const { sessionId, sessionDir, committed } = this.#options
     if (committed === undefined || committed.journal.last_seq === 0) return
-    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_DIR, 'header.json'))) return
+    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_HEADER_PATH))) return
     throw new NexusError(
       'CORRUPT',
       `session ${sessionId}: its journal is gone, and the committed one ends at event ${committed.journal.last_seq}; not storing ` +

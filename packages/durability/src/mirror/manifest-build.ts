@@ -1,5 +1,5 @@
 import { MANIFEST_SCHEMA_VERSION, pathRecord, type Manifest, type ManifestEntry, type MixedFrom } from './manifest.ts'
-import { immutableKind } from '../capture/snapshot-plan.ts'
+import { immutableKind } from '../tree/names.ts'
 import type { Slices } from '@nexus/host'
 import type { Unstorable, WalkedTree } from '../tree/tree-walk.ts'
 

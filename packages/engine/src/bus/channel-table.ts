@@ -1,6 +1,6 @@
 import { NexusError } from '@nexus/errors'
 import { VETOABLE_PREFIX } from './event.ts'
-import { schemaVersionOf } from './event-definitions.ts'
+import { schemaVersionOf } from './events.ts'
 import type { AfterDispatchHook } from './recorder.ts'
 import { withSubscription, type Subscription } from './subscription.ts'
 

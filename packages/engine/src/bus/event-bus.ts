@@ -3,7 +3,7 @@ import { isNexusError, NexusError } from '@nexus/errors'
 import type { Clock, Logger } from '@nexus/host'
 import { ChannelTable, type Channel } from './channel-table.ts'
 import { Dispatcher } from './dispatcher.ts'
-import { withSchemaVersion } from './event-definitions.ts'
+import { withSchemaVersion } from './events.ts'
 import {
   BusEvent,
   type EmitOptions,

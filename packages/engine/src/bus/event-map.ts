@@ -1,83 +1,39 @@
-import type { DurabilityEvents } from '@nexus/durability'
+import type { EVENTS, FieldTypes } from './events.ts'
 
-/** What every payload of version 1 carries; the bus fills it in for the engine's own events. */
-interface Version1 {
-  _schema_version?: 1
-}
+type FieldOf<Field> = Field extends { readonly kind: infer Kind }
+  ? Kind extends keyof FieldTypes
+    ? FieldTypes[Kind]
+    : Kind extends readonly (infer Word)[]
+      ? Word
+      : never
+  : never
 
-/** Payloads that allow more fields than the named ones. */
+type OptionalIn<Fields> = {
+  [K in keyof Fields]: Fields[K] extends { readonly optional: true } ? K : never
+}[keyof Fields]
+
+/** Spelled out, so that editors show the fields and not how they were derived. */
+type Flat<T> = { [K in keyof T]: T[K] }
+
+/** The payload that a row describes; the bus fills in the version where the emitter left it out. */
+type PayloadOfRow<Row, Fields> = Flat<
+  { _schema_version?: Row extends { readonly version: infer Version } ? Version : 1 } & {
+    [K in Exclude<keyof Fields, OptionalIn<Fields>>]: FieldOf<Fields[K]>
+  } & { [K in OptionalIn<Fields>]?: FieldOf<Fields[K]> } & (Row extends { readonly open: true } ? Open : unknown)
+>
+
 interface Open {
   [field: string]: unknown
 }
 
-/** Payload of the events that say that a file of the session changed. */
-export interface FileChangePayload {
-  _schema_version?: 2
-  session_id: string
-  /** Session-relative, `/`-separated. */
-  path: string
-  /** Bytes of the whole file after the write. */
-  size: number
-  /** First changed byte; 0 also means "treat it as a rewrite". */
-  offset: number
-  bytes_added: number
-}
-
-/** Token counts of one model call. */
-export interface LlmUsage extends Open {
-  prompt_tokens: number
-  completion_tokens: number
-  total_tokens: number
-}
-
-interface TurnPayload extends Version1 {
-  turn_id: string
-  session_id: string
-  iteration?: number
-}
+type Table = typeof EVENTS
+type OwnType = { [T in keyof Table]: Table[T] extends { readonly fields: object } ? T : never }[keyof Table]
 
 /** The events the engine itself emits or reads, with their payloads as they stand in the journal. */
-export interface EngineEventMap extends DurabilityEvents {
-  'core.boot': Version1 & { config_path?: string; profile?: string }
-  'core.ready': Version1
-  'core.shutdown': Version1 & { reason: string; error?: string }
-  'core.tick': Version1 & { sequence: number; time: string }
+export type EngineEventMap = { [T in OwnType]: PayloadOfRow<Table[T], Table[T]['fields']> }
 
-  'io.input': Version1 & { content: string; files?: readonly unknown[]; session_id: string }
-  'io.output': Version1 & { content: string; role: string; turn_id?: string; metadata?: object }
-  'io.history.replay': Version1 & { messages: readonly unknown[] }
-
-  'agent.turn.start': TurnPayload
-  'agent.turn.end': TurnPayload
-
-  'llm.request': Version1 & Open & { role: string; model: string; messages: readonly unknown[] }
-  'llm.response': Version1 & {
-    content: string
-    tool_calls?: readonly unknown[]
-    usage?: LlmUsage
-    cost_usd?: number
-    model?: string
-    finish_reason?: string
-  }
-
-  'tool.invoke': Version1 & { id: string; name: string; arguments: unknown; turn_id?: string }
-  'tool.result': Version1 & {
-    id: string
-    name: string
-    output?: unknown
-    error?: string
-    output_parts?: readonly unknown[]
-    turn_id?: string
-  }
-
-  'session.file.created': FileChangePayload
-  'session.file.updated': FileChangePayload
-  'session.file.deleted': Version1 & { session_id: string; path: string }
-
-  'session.snapshot.request': Version1 & { reason?: string }
-  'thinking.step': Version1 & Open
-  'plan.progress': Version1 & Open
-}
+/** Payload of the events that say that a file of the session changed. */
+export type FileChangePayload = EngineEventMap['session.file.updated']
 
 /**
  * Every event type that this program knows, with its payload. A plugin adds its own:
@@ -88,7 +44,7 @@ export interface EngineEventMap extends DurabilityEvents {
  * }
  * ```
  *
- * @see spec 70, Events
+ * @see docs/reference/events.md
  */
 // oxlint-disable-next-line typescript/no-empty-object-type -- open for declaration merging
 export interface EventMap extends EngineEventMap {}
@@ -96,7 +52,7 @@ export interface EventMap extends EngineEventMap {}
 /** A type name the map knows. */
 export type EventType = Extract<keyof EventMap, string>
 
-/** Any type of event: those of the engine, which editors then offer, and everybody's own. */
+/** Any type of event: those of the engine, which editors then offer, and those of plugins. */
 // eslint-disable-next-line typescript/ban-types
 export type AnyEventType = EventType | (string & {})
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { newBus } from '../../test/bus-fixture.ts'
-import type { PayloadOf } from './event-map.ts'
+import type { DurabilityEvents } from '@nexus/durability'
+import type { EngineEventMap, PayloadOf } from './event-map.ts'
 
 declare module '@nexus/engine' {
   interface EventMap {
@@ -24,6 +25,13 @@ describe('typed events', () => {
     const dynamic: string = 'io.output'
     await bus.emit(dynamic, { anything: true })
     expect(seen).toEqual([31, 'hi', 'Oslo', [1]])
+  })
+
+  it('are for what durability tells what it says they are, and none of it is missing', () => {
+    type Told = Pick<EngineEventMap, keyof DurabilityEvents>
+    const there = (payloads: DurabilityEvents): Told => payloads
+    const back = (payloads: Told): DurabilityEvents => payloads
+    expect([there, back]).toHaveLength(2)
   })
 
   it('refuse payloads that do not fit', () => {

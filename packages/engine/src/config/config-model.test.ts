@@ -1,57 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { ConfigError } from './config-problem.ts'
-import type { ConfigInput } from './engine-config.ts'
 import { configFromObject, parseConfig } from './load.ts'
-import { schemaKeys, schemaTree } from './schema-tree.ts'
-import { rootSchema } from './schema.ts'
-
-type Every<T> = { [K in keyof T]-?: NonNullable<T[K]> extends object ? Every<NonNullable<T[K]>> : NonNullable<T[K]> }
-
-/** Every key of the typed input; the compiler refuses one that is missing here or isn't in the type. */
-const EVERY_KEY: Pick<Every<ConfigInput>, 'core' | 'journal' | 'engine'> & { plugins: { active: string[] } } = {
-  core: {
-    log_level: 'info',
-    tick_interval: '1s',
-    agent_id: 'a',
-    sessions: { root: '/s', retention: '30d', id_format: 'hex', resume_partial: true },
-    storage: { root: '/r', busy_timeout_ms: 1, cache_size_kb: 1, pool_max_idle: 1, pool_max_open: 1 },
-    object_store: {
-      backend: 'b',
-      bucket: 'b',
-      prefix: 'p',
-      region: 'r',
-      endpoint: 'e',
-      credentials_file: '/c',
-      failure_policy: 'strict',
-      options: {},
-      stale_local: 'keep',
-      on_lost: 'stop',
-      on_mixed: 'warn',
-      layout: 'mirror',
-      ownership: 'detect',
-    },
-  },
-  journal: { fsync: 'none', retain_days: 1, rotate_size_mb: 1, exclude_events: ['core.tick'] },
-  engine: { shutdown: { drain_timeout: '1s' } },
-  plugins: { active: ['a'] },
-}
-
-function leaves(value: object, path: string[] = []): string[] {
-  return Object.entries(value).flatMap(([key, child]: [string, unknown]) => {
-    const isBlock = typeof child === 'object' && child !== null && !Array.isArray(child) && key !== 'options'
-    return isBlock ? leaves(child, [...path, key]) : [[...path, key].join('.')]
-  })
-}
-
-describe('the typed input', () => {
-  it('has exactly the keys of the schema, without those that are not supported yet', () => {
-    const schema = [...schemaKeys(schemaTree(rootSchema()))]
-      .map(([path]) => path.join('.'))
-      .filter((key) => !key.includes('.keep_'))
-    expect(leaves(EVERY_KEY).toSorted()).toEqual(schema.toSorted())
-  })
-})
 
 /** What is refused or expanded on purpose, and has its own tests. */
 const special = (text: string): boolean => text.includes('${') || /\p{Surrogate}/u.test(text)

@@ -1,114 +1,82 @@
-/** How much is logged. */
-export type LogLevel = 'trace' | 'debug' | 'info' | 'warn' | 'error'
+import type { CONFIG_KEYS } from './config-keys.ts'
 
-/** When the journal is fsynced. */
-export type FsyncPolicy = 'turn-boundary' | 'every-event' | 'none'
+type Camel<Name> = Name extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : Name
 
-/** The `core.object_store` block. Strings are empty where nothing was configured. */
-export interface ObjectStoreSettings {
-  /** Registered name of the backend; empty only when the embedder hands a backend over himself. */
-  readonly backend: string
-  readonly bucket: string
-  readonly prefix: string
-  readonly region: string
-  readonly endpoint: string
-  /** Absolute, or empty. */
-  readonly credentialsFile: string
-  readonly failurePolicy: 'degrade' | 'strict'
-  /** The driver's own options, as they were written. */
-  readonly options: Readonly<Record<string, unknown>>
-  readonly staleLocal: 'set-aside' | 'refuse' | 'keep'
-  readonly onLost: 'stop' | 'overwrite'
-  readonly onMixed: 'warn' | 'fail'
-  readonly layout: 'mirror'
-  readonly ownership: 'detect'
+/** The name in {@link EngineConfig}; never for a key that ends at validation. */
+type OutputName<Name, Row> = Row extends { readonly kind: 'replaced' | 'unavailable' }
+  ? never
+  : Row extends { readonly as: infer Given }
+    ? Given
+    : Camel<Name>
+
+type Choice<Row> = Row extends { readonly of: readonly (infer Word)[] }
+  ? Row extends { readonly notYet: readonly (infer Missing)[] }
+    ? Exclude<Word, Missing>
+    : Word
+  : never
+
+/** What a key gives, by its kind. */
+type ValueOf<Row extends { readonly kind: string }> = Row['kind'] extends 'choice'
+  ? Choice<Row>
+  : Row['kind'] extends 'boolean' | 'replaced'
+    ? boolean
+    : Row['kind'] extends 'integer' | 'number' | 'mebibytes' | 'duration'
+      ? number
+      : Row['kind'] extends 'map'
+        ? Readonly<Record<string, unknown>>
+        : Row['kind'] extends 'list'
+          ? readonly string[] | (Row extends { readonly default: unknown } ? never : undefined)
+          : string
+
+type OutputOf<Block> = {
+  readonly [Name in keyof Block as OutputName<Name, Block[Name]> & string]: Block[Name] extends {
+    readonly kind: string
+  }
+    ? ValueOf<Block[Name]>
+    : OutputOf<Block[Name]>
 }
 
+type InputOf<Block> = {
+  readonly [
+    Name in keyof Block as Block[Name] extends { readonly kind: 'unavailable' }
+      ? never
+      : Name extends '*'
+        ? string
+        : Name
+  ]?: Block[Name] extends { readonly kind: string }
+    ? Name extends '*'
+      ? unknown
+      : Block[Name]['kind'] extends 'duration'
+        ? DurationInput
+        : ValueOf<Block[Name]>
+    : InputOf<Block[Name]>
+}
+
+type Values = OutputOf<typeof CONFIG_KEYS>
+
 /** A validated configuration: every default applied, paths absolute, durations in milliseconds, sizes in bytes. */
-export interface EngineConfig {
-  readonly core: {
-    readonly logLevel: LogLevel
-    readonly tickIntervalMs: number
-    /** Empty when none is configured. */
-    readonly agentId: string
-    readonly sessions: {
-      readonly root: string
-      /** 0 keeps sessions for ever. */
-      readonly retentionMs: number
+export interface EngineConfig extends Omit<Values, 'core'> {
+  readonly core: Omit<Values['core'], 'sessions' | 'objectStore'> & {
+    readonly sessions: Values['core']['sessions'] & {
       /** Whether the key was written: the default never removes a session that exists nowhere else. */
       readonly retentionExplicit: boolean
-      readonly idFormat: 'timestamp' | 'datetime_short' | 'hex'
-      readonly resumePartial: boolean
-    }
-    readonly storage: {
-      readonly root: string
-      readonly busyTimeoutMs: number
-      readonly cacheSizeKb: number
-      readonly poolMaxIdle: number
-      readonly poolMaxOpen: number
     }
     /** Undefined without a backend: nothing of the object store runs then. */
     readonly objectStore: ObjectStoreSettings | undefined
   }
-  readonly journal: {
-    readonly fsync: FsyncPolicy
-    /** 0 keeps journals for ever. */
-    readonly retainDays: number
-    readonly rotateBytes: number
-    readonly excludeEvents: readonly string[]
-  }
-  readonly engine: { readonly shutdown: { readonly drainTimeoutMs: number } }
-  readonly plugins: {
-    readonly active: readonly string[]
-    /** Each plugin's own block by plugin id, as it was written. */
-    readonly blocks: Readonly<Record<string, unknown>>
-  }
 }
+
+/** The `core.object_store` block. Strings are empty where nothing was configured. */
+export type ObjectStoreSettings = Values['core']['objectStore']
+
+/** How much is logged. */
+export type LogLevel = Values['core']['logLevel']
+
+/** When the journal is fsynced. */
+export type FsyncPolicy = Values['journal']['fsync']
 
 /** A duration as written in YAML: `30d`, `12h`, `5m`, `10s`, `250ms`, `1h30m`; the number 0. */
 export type DurationInput = string | 0
 
 /** What `Engine.fromConfig` takes: the keys of the YAML file. Everything has a default. */
-export interface ConfigInput {
-  readonly core?: {
-    readonly log_level?: LogLevel
-    readonly tick_interval?: DurationInput
-    readonly agent_id?: string
-    readonly sessions?: {
-      readonly root?: string
-      readonly retention?: DurationInput
-      readonly id_format?: 'timestamp' | 'datetime_short' | 'hex'
-      readonly resume_partial?: boolean
-    }
-    readonly storage?: {
-      readonly root?: string
-      readonly busy_timeout_ms?: number
-      readonly cache_size_kb?: number
-      readonly pool_max_idle?: number
-      readonly pool_max_open?: number
-    }
-    readonly object_store?: {
-      readonly backend?: string
-      readonly bucket?: string
-      readonly prefix?: string
-      readonly region?: string
-      readonly endpoint?: string
-      readonly credentials_file?: string
-      readonly failure_policy?: 'degrade' | 'strict'
-      readonly options?: Readonly<Record<string, unknown>>
-      readonly stale_local?: 'set-aside' | 'refuse' | 'keep'
-      readonly on_lost?: 'stop' | 'overwrite'
-      readonly on_mixed?: 'warn' | 'fail'
-      readonly layout?: 'mirror'
-      readonly ownership?: 'detect'
-    }
-  }
-  readonly journal?: {
-    readonly fsync?: FsyncPolicy
-    readonly retain_days?: number
-    readonly rotate_size_mb?: number
-    readonly exclude_events?: readonly string[]
-  }
-  readonly engine?: { readonly shutdown?: { readonly drain_timeout?: DurationInput } }
-  readonly plugins?: { readonly active?: readonly string[]; readonly [pluginId: string]: unknown }
-}
+export type ConfigInput = InputOf<typeof CONFIG_KEYS>

@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { fromSystemError } from '@nexus/errors'
-import type { ConfigPath, TextPosition } from './config-problem.ts'
+import type { ConfigPath, ConfigProblem } from './config-problem.ts'
 import type { ConfigInput, EngineConfig } from './engine-config.ts'
 import type { Environment } from './environment.ts'
 import { absolutePath } from './file-path.ts'
@@ -15,19 +15,19 @@ export interface LoadedConfig {
   readonly path: string | undefined
   /** The file's name without its extension; empty without a file. */
   readonly profile: string
-  /** Where a key stands in the text, or the nearest block around it; undefined for an object. */
-  readonly locate: (path: ConfigPath) => TextPosition | undefined
+  /** What its author should know although it is in force: old names of keys. */
+  readonly warnings: readonly string[]
+  /**
+   * A problem of the value at a path: with its place in the text, if it came from one, and with a message that shows nothing
+   * of what a variable in the block of that plugin gave.
+   */
+  readonly problemAt: (path: ConfigPath, message: string) => ConfigProblem
 }
 
 /** How a configuration is read. */
 export interface ParseConfigOptions {
   /** Where the text comes from; named in messages. */
   readonly path?: string
-  /**
-   * The text was stored in a session, maybe by another host. Keys that say where things are on this host are left unread:
-   * `core.log_level`, `core.agent_id`, `core.sessions.root`, `core.storage.root`, `core.object_store`. Default false.
-   */
-  readonly storedInSession?: boolean
   /** The embedder brings a backend himself: `core.object_store` then needs neither a name nor a bucket. Default false. */
   readonly backendGiven?: boolean
   /** Default: `process.env`. */
@@ -56,7 +56,7 @@ export async function loadConfigFile(path: string, options: ParseConfigOptions =
  *
  * @throws ConfigError with every problem in one message, code `INVALID_ARGUMENT`; `DRIVER_MISSING` when all that is wrong
  *   is that the named backend is not registered
- * @see spec 70, Configuration
+ * @see docs/reference/configuration.md
  */
 export async function parseConfig(
   textOrBytes: string | Uint8Array,

@@ -1,25 +1,15 @@
 import { homedir } from 'node:os'
 import { basename, extname } from 'node:path'
-import { ConfigError } from './config-problem.ts'
+import { ConfigError, type ConfigPath } from './config-problem.ts'
 import type { ConfigInput } from './engine-config.ts'
 import type { LoadedConfig, ParseConfigOptions } from './load.ts'
 import { serializeConfig } from './serialize-config.ts'
-import { validateConfig } from './validate-config.ts'
-import { pathKey, readYaml } from './yaml-document.ts'
+import { showsValue } from './environment.ts'
+import { configAt, validateConfig } from './validate-config.ts'
+import { pathKey, readYaml, type ConfigDocument } from './yaml-document.ts'
 
 /** What a configuration text may weigh. */
 const MAX_CONFIG_BYTES: number = 2 ** 20
-
-/** What this host decides, whatever a session's stored configuration says. */
-const HOST_KEYS: ReadonlySet<string> = new Set(
-  [
-    ['core', 'log_level'],
-    ['core', 'agent_id'],
-    ['core', 'sessions', 'root'],
-    ['core', 'storage', 'root'],
-    ['core', 'object_store'],
-  ].map(pathKey),
-)
 
 /** The work behind `parseConfig`, apart from it so that importing the engine doesn't load a YAML parser. */
 export function readConfigText(textOrBytes: string | Uint8Array, options: ParseConfigOptions): LoadedConfig {
@@ -34,36 +24,52 @@ export function readConfigObject(input: ConfigInput, options: ParseConfigOptions
 }
 
 function read(text: string, label: string, options: ParseConfigOptions, showPositions: boolean): LoadedConfig {
-  // It has no UTF-8 form: the copy that the session keeps would not be the text that was read.
-  if (/\p{Surrogate}/u.test(text))
-    throw new ConfigError(label, [{ path: [], message: 'holds half of a surrogate pair' }])
-  const stored = options.storedInSession ?? false
-  const document = readYaml(text, {
-    environment: options.env ?? process.env,
-    ...(stored ? { leaveOut: HOST_KEYS } : {}),
-  })
-  const config = validateConfig(document, label, {
-    home: options.home ?? homedir(),
-    cwd: options.cwd ?? process.cwd(),
-    backendGiven: options.backendGiven ?? false,
-    checkBackend: !stored,
-    showPositions,
-  })
+  const document = readYaml(text, { environment: options.env ?? process.env })
+  return loadedConfig(document, text, label, options, showPositions)
+}
+
+/** A document that was read, validated. */
+export function loadedConfig(
+  document: ConfigDocument,
+  text: string,
+  label: string,
+  options: ParseConfigOptions,
+  showPositions: boolean,
+): LoadedConfig {
+  const { home = homedir(), cwd = process.cwd(), backendGiven = false, path } = options
   return {
-    config,
+    ...validateConfig(document, label, { home, cwd, backendGiven, showPositions }),
     text,
-    path: options.path,
-    profile: options.path === undefined ? '' : basename(options.path, extname(options.path)),
-    locate: showPositions ? document.locate : () => undefined,
+    path,
+    profile: path === undefined ? '' : basename(path, extname(path)),
+    problemAt: (at, message) => {
+      const problem = { path: at, message: withoutVariables(document, at, message) }
+      return showPositions ? { ...problem, position: document.locate(at) } : problem
+    },
   }
 }
 
-function decode(textOrBytes: string | Uint8Array, label: string): string {
+/** A plugin's schema may quote what it refuses, or what stands beside it. */
+function withoutVariables({ unexpanded, value }: ConfigDocument, path: ConfigPath, message: string): string {
+  const block = `${pathKey(path.slice(0, 2))}\0`
+  for (const [key, written] of unexpanded) {
+    if (!`${key}\0`.startsWith(block) || !showsValue(message, String(configAt(value, key.split('\0'))))) continue
+    return `is refused by its schema; the reason is not shown, because it quotes what ${written} gives`
+  }
+  return message
+}
+
+/** The text, as it is; refuses what is too large or has no text to it. */
+export function decode(textOrBytes: string | Uint8Array, label: string): string {
   const sizeBytes = typeof textOrBytes === 'string' ? Buffer.byteLength(textOrBytes) : textOrBytes.byteLength
   if (sizeBytes > MAX_CONFIG_BYTES) {
     throw new ConfigError(label, [{ path: [], message: `is ${sizeBytes} bytes; at most ${MAX_CONFIG_BYTES} are read` }])
   }
-  if (typeof textOrBytes === 'string') return textOrBytes
+  if (typeof textOrBytes === 'string') {
+    // It has no UTF-8 form: the copy that the session keeps would not be the text that was read.
+    if (!/\p{Surrogate}/u.test(textOrBytes)) return textOrBytes
+    throw new ConfigError(label, [{ path: [], message: 'holds half of a surrogate pair' }])
+  }
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(textOrBytes)
   } catch (cause) {

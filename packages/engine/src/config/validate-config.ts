@@ -1,89 +1,181 @@
-import { ConfigError, type ConfigPath, type ConfigProblem } from './config-problem.ts'
+import * as v from 'valibot'
+import { CONFIG_KEYS, configRows, isConfigKey, outputName, type ConfigBlock, type ConfigKey } from './config-keys.ts'
+import { ConfigError, formatConfigPath, type ConfigPath, type ConfigProblem } from './config-problem.ts'
 import type { EngineConfig } from './engine-config.ts'
 import type { PathBase } from './file-path.ts'
 import { nearName } from './near-name.ts'
-import { isMissingBackend, objectStoreProblems, type BackendRules } from './object-store-rules.ts'
-import { parseValues, rootSchema } from './schema.ts'
-import { schemaNodeAt, schemaTree, type SchemaNode } from './schema-tree.ts'
-import { takeKnownKeys } from './unknown-keys.ts'
+import { isMissingBackend, objectStoreProblems } from './object-store-rules.ts'
+import { isMap, NOT_A_MAP, valueSchema } from './value-schema.ts'
 import { pathKey, type ConfigDocument } from './yaml-document.ts'
 
+/** What can't be seen from the text of a configuration. */
+export interface ValidationOptions extends PathBase {
+  /** The embedder brings a backend himself: `core.object_store` then needs neither a name nor a bucket. */
+  readonly backendGiven: boolean
+  /** False for a text that nobody wrote: its lines would only confuse. */
+  readonly showPositions: boolean
+}
+
+/** A configuration, and what its author should know although it is in force. */
+export interface ValidConfig {
+  readonly config: EngineConfig
+  readonly warnings: readonly string[]
+}
+
 /**
- * Checks a document against the schema and the rules between keys.
+ * Checks a document against the table of keys and the rules between them.
  *
  * @throws ConfigError naming everything that is wrong
  */
-export function validateConfig(
-  document: ConfigDocument,
-  label: string,
-  options: PathBase & BackendRules & { readonly checkBackend: boolean; readonly showPositions: boolean },
-): EngineConfig {
-  const tree = schemaTree(rootSchema())
-  const known = takeKnownKeys(tree, withEnvironmentTypes(tree, document))
-  const problems: ConfigProblem[] = [...document.problems, ...known.problems]
-  const retention = valueAt(known.value, ['core', 'sessions', 'retention'])
-  const parsed = parseValues(known.value, {
-    ...options,
-    retentionExplicit: retention !== undefined && retention !== null,
-  })
-  if ('issues' in parsed) {
-    for (const { path, message } of parsed.issues) {
-      const instead = message.startsWith('must') ? found(tree, document, known.value, path) : ''
-      problems.push({ path, message: message + instead })
+export function validateConfig(document: ConfigDocument, label: string, options: ValidationOptions): ValidConfig {
+  const validation = new Validation(document, options)
+  const config = validation.run()
+  if (validation.problems.length === 0) return { config, warnings: validation.warnings }
+  const code = validation.problems.every(isMissingBackend) ? 'DRIVER_MISSING' : 'INVALID_ARGUMENT'
+  const located = validation.problems.map(({ path, message, position = document.locate(path) }) =>
+    options.showPositions ? { path, message, position } : { path, message },
+  )
+  throw new ConfigError(label, located, code)
+}
+
+class Validation {
+  readonly problems: ConfigProblem[]
+  readonly warnings: string[] = []
+  readonly #document: ConfigDocument
+  readonly #options: ValidationOptions
+
+  constructor(document: ConfigDocument, options: ValidationOptions) {
+    this.#document = document
+    this.#options = options
+    this.problems = [...document.problems]
+  }
+
+  /** What it returns is whole only without problems. */
+  run(): EngineConfig {
+    const { value } = this.#document
+    const { core, ...rest } = this.#block(CONFIG_KEYS, value, []) as unknown as EngineConfig
+    const store = configAt(value, ['core', 'object_store'])
+    this.problems.push(...objectStoreProblems(store, this.#document, this.#options.backendGiven))
+    const { poolMaxIdle, poolMaxOpen } = core.storage
+    if (poolMaxIdle > poolMaxOpen && isWritten(configAt(value, ['core', 'storage', 'pool_max_idle']))) {
+      this.#refuse(['core', 'storage', 'pool_max_idle'], 'must be at most core.storage.pool_max_open')
+    }
+    return {
+      ...rest,
+      core: {
+        ...core,
+        sessions: {
+          ...core.sessions,
+          retentionExplicit: isWritten(configAt(value, ['core', 'sessions', 'retention'])),
+        },
+        storage: { ...core.storage, poolMaxIdle: Math.min(poolMaxIdle, poolMaxOpen) },
+        objectStore: core.objectStore?.backend === '' && !this.#options.backendGiven ? undefined : core.objectStore,
+      },
     }
   }
-  if (options.checkBackend)
-    problems.push(...objectStoreProblems(valueAt(known.value, ['core', 'object_store']), options))
-  problems.push(...poolProblems(known.value))
-  if ('config' in parsed && problems.length === 0) return parsed.config
 
-  const located = problems.map((problem) =>
-    options.showPositions
-      ? { ...problem, position: problem.position ?? document.locate(problem.path) }
-      : { path: problem.path, message: problem.message },
-  )
-  const missing = located.every((problem) => isMissingBackend(problem))
-  throw new ConfigError(label, located, missing ? 'DRIVER_MISSING' : 'INVALID_ARGUMENT')
-}
-
-/** Variables are text; where the schema wants a number or a truth value, a variable that reads like one is one. */
-function withEnvironmentTypes(tree: SchemaNode, document: ConfigDocument): unknown {
-  const value = structuredClone(document.value) as Record<string, unknown>
-  for (const key of document.unexpanded.keys()) {
-    const path = key.split('\0')
-    const kind = schemaNodeAt(tree, path)?.note?.kind
-    const holder = valueAt(value, path.slice(0, -1)) as Record<string, unknown> | undefined
-    const name = path.at(-1) as string
-    const written = holder?.[name]
-    if (holder === undefined || typeof written !== 'string') continue
-    if ((kind === 'integer' || kind === 'number') && /^-?\d+(?:\.\d+)?$/.test(written)) holder[name] = Number(written)
-    if (kind === 'boolean' && (written === 'true' || written === 'false')) holder[name] = written === 'true'
+  #block(block: ConfigBlock, given: unknown, path: ConfigPath): Record<string, unknown> {
+    if (isWritten(given) && !isMap(given)) this.#refuse(path, NOT_A_MAP + this.#found(path))
+    const values = isMap(given) ? given : {}
+    const output: Record<string, unknown> = {}
+    const others: Record<string, unknown> = {}
+    for (const [name, value] of Object.entries(values)) {
+      if (name !== '*' && Object.hasOwn(block, name)) continue
+      const rest = block['*']
+      if (rest === undefined) this.#refuse([...path, name], `unknown key${suggestion(block, path, name)}`)
+      // Nothing after the colon of an open key is a value of its own: the plugin is named, and has no settings.
+      else others[name] = value === null ? null : this.#value(rest as ConfigKey, value, [...path, name])
+    }
+    for (const [name, row] of configRows(block)) {
+      const at = [...path, name]
+      if (name === '*') output[outputName(name, row)] = others
+      else if (!isConfigKey(row)) output[outputName(name, row)] = this.#block(row, values[name], at)
+      else if (row.kind === 'replaced') this.#replaced(row, values, at, output)
+      else output[outputName(name, row)] = this.#value(row, values[name], at)
+    }
+    return output
   }
-  return value
+
+  /** The old name comes after the new one in the table, so its value goes over the default. */
+  #replaced(
+    row: ConfigKey & { readonly kind: 'replaced' },
+    values: Record<string, unknown>,
+    path: ConfigPath,
+    output: Record<string, unknown>,
+  ): void {
+    const old = values[String(path.at(-1))]
+    if (!isWritten(old)) return
+    const by = formatConfigPath([...path.slice(0, -1), row.by])
+    if (isWritten(values[row.by]))
+      return this.#refuse(path, `is the old name of ${by}, which is written too; remove it`)
+    output[row.by] = this.#value(row, old, path)
+    this.warnings.push(`${formatConfigPath(path)} is the old name of ${by}; write ${by}: ${String(output[row.by])}`)
+  }
+
+  #value(key: ConfigKey, given: unknown, path: ConfigPath): unknown {
+    const fallback = 'default' in key ? key.default : key.kind === 'map' ? {} : undefined
+    const value = isWritten(given) ? this.#typed(key, given, path) : fallback
+    if (value === undefined) return undefined
+    const result = v.safeParse(valueSchema(key, this.#options), value, { abortPipeEarly: true })
+    if (result.success) return result.output
+    for (const { path: inside = [], message } of result.issues) {
+      const at = [...path, ...inside.map((item) => item.key as string | number)]
+      this.#refuse(
+        at,
+        message.startsWith('must') ? message + this.#found(at, key.kind === 'choice' ? key.of : []) : message,
+      )
+    }
+    return fallback
+  }
+
+  /** Variables are text; where the key wants a number or a truth value, a variable that reads like one is one. */
+  #typed({ kind }: ConfigKey, given: unknown, path: ConfigPath): unknown {
+    if (typeof given !== 'string' || !this.#document.unexpanded.has(pathKey(path))) return given
+    if (/^(?:integer|number|mebibytes)$/.test(kind) && /^-?\d+(?:\.\d+)?$/.test(given)) return Number(given)
+    return /^(?:boolean|replaced)$/.test(kind) && /^(?:true|false)$/.test(given) ? given === 'true' : given
+  }
+
+  /** What stands there instead, and what was probably meant; never what a variable held. */
+  #found(path: ConfigPath, words: readonly string[] = []): string {
+    const unexpanded = this.#document.unexpanded.get(pathKey(path))
+    if (unexpanded !== undefined) return `; what ${unexpanded} gives is not`
+    const actual = configAt(this.#document.value, path)
+    if (typeof actual !== 'string' && typeof actual !== 'number' && typeof actual !== 'boolean') return ''
+    const near = typeof actual === 'string' ? nearName(actual, words) : undefined
+    const shown = JSON.stringify(actual)
+    const short = shown.length > 60 ? `${shown.slice(0, 57)}..."` : shown
+    return `, not ${short}${near === undefined || near === actual ? '' : `; did you mean ${near}?`}`
+  }
+
+  #refuse(path: ConfigPath, message: string): void {
+    this.problems.push({ path, message })
+  }
 }
 
-/** What stands there instead, and what was probably meant; never what a variable held. */
-function found(tree: SchemaNode, document: ConfigDocument, value: unknown, path: ConfigPath): string {
-  const actual = valueAt(value, path)
-  const unexpanded = document.unexpanded.get(pathKey(path))
-  if (unexpanded !== undefined) return `; what ${unexpanded} gives is not`
-  if (typeof actual !== 'string' && typeof actual !== 'number' && typeof actual !== 'boolean') return ''
-  const options = schemaNodeAt(tree, path)?.note?.options ?? []
-  const near = typeof actual === 'string' ? nearName(actual, options) : undefined
-  const shown = JSON.stringify(actual)
-  const short = shown.length > 60 ? `${shown.slice(0, 57)}..."` : shown
-  return `, not ${short}${near === undefined ? '' : `; did you mean ${near}?`}`
+/** A near name beside it, else the same name where it belongs. */
+function suggestion(block: ConfigBlock, path: ConfigPath, name: string): string {
+  const near = nearName(name, Object.keys(block))
+  const meant = near === undefined ? placeOf(name) : [...path, near]
+  return meant === undefined ? '' : `; did you mean ${formatConfigPath(meant)}?`
 }
 
-function poolProblems(value: unknown): ConfigProblem[] {
-  const path = ['core', 'storage', 'pool_max_idle']
-  const idle = valueAt(value, path)
-  const open = valueAt(value, ['core', 'storage', 'pool_max_open']) ?? 4
-  if (typeof idle !== 'number' || typeof open !== 'number' || idle <= open) return []
-  return [{ path, message: `must be at most pool_max_open, which is ${open}` }]
+/** The first key or block of that name, whatever block it is in. */
+function placeOf(name: string, block: ConfigBlock = CONFIG_KEYS, path: ConfigPath = []): ConfigPath | undefined {
+  for (const [other, row] of configRows(block)) {
+    if (other === name) return [...path, other]
+    const inside = isConfigKey(row) ? undefined : placeOf(name, row, [...path, other])
+    if (inside !== undefined) return inside
+  }
+  return undefined
 }
 
-function valueAt(value: unknown, path: ConfigPath): unknown {
+/** Nothing after the colon in YAML counts as not written. */
+export function isWritten(value: unknown): boolean {
+  return value !== undefined && value !== null
+}
+
+/** The value at a path, or undefined where the path ends before. */
+export function configAt(value: unknown, path: ConfigPath): unknown {
   let current = value
   for (const part of path) {
     if (typeof current !== 'object' || current === null || !Object.hasOwn(current, part)) return undefined

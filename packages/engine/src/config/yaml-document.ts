@@ -27,8 +27,8 @@ export interface ConfigDocument {
 /** How a YAML text is read. */
 export interface YamlReadOptions {
   readonly environment: Environment
-  /** Paths (as {@link pathKey} writes them) that are left out, unread. */
-  readonly leaveOut?: ReadonlySet<string>
+  /** Whether a variable may be filled in at a path; where not, its reference stays as it is written. Default: everywhere. */
+  readonly mayExpand?: (path: ConfigPath, name: string) => boolean
 }
 
 const MAX_DEPTH = 64
@@ -159,7 +159,6 @@ class YamlReader {
         continue
       }
       this.#offsets.set(pathKey(keyPath), offset)
-      if (this.#options.leaveOut?.has(pathKey(keyPath)) === true) continue
       result[key] = value === null ? null : this.#value(value, keyPath, aliased)
     }
     return result
@@ -214,7 +213,8 @@ class YamlReader {
     if (typeof value !== 'string') return value
     if (HALF_PAIR.test(value)) return this.#problem(path, offsetOf(node), 'holds half of a surrogate pair')
     if (!value.includes('${')) return value
-    const expansion = expandEnvironment(value, this.#options.environment)
+    const { environment, mayExpand } = this.#options
+    const expansion = expandEnvironment(value, environment, (name) => mayExpand?.(path, name) ?? true)
     if ('problem' in expansion) return this.#problem(path, offsetOf(node), expansion.problem)
     this.#unexpanded.set(pathKey(path), value)
     return expansion.text

@@ -6,7 +6,7 @@ import { openStorageManager, type StorageManager } from '@nexus/storage'
 import type { EventBus } from '../bus/event-bus.ts'
 import type { EngineConfig } from '../config/engine-config.ts'
 import type { LoadedConfig } from '../config/load.ts'
-import { refuseReplacedDirectories } from '@nexus/durability/names'
+import { CONFIG_SNAPSHOT_PATH, refuseReplacedDirectories } from '@nexus/durability/names'
 import { type SessionDurability, sweepStaging } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { JournalRecorder, subscribeJournalGate } from '../event-recorder.ts'
@@ -21,7 +21,7 @@ import { openDurability } from './open-durability.ts'
 import { answerInterruptedCalls } from './partial-turn.ts'
 import { pluginDirectories } from './plugin-directories.ts'
 import { placeTree, type PlacedTree } from './place-tree.ts'
-import { CONFIG_SNAPSHOT_PATH, configOfTree } from './resume-config.ts'
+import { configOfTree } from './resume-config.ts'
 import type { RunningSession } from './running-session.ts'
 import { Teardown } from './teardown.ts'
 import { Ticks } from './ticks.ts'
@@ -80,7 +80,7 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
   refuseReplacedDirectories(tree.dir)
   await durability?.claimOwner()
 
-  const loaded = await configInForce(request, tree)
+  const loaded = configInForce(request, tree)
   const { config } = loaded
   const workspace = await openWorkspace({
     id: sessionId,
@@ -157,12 +157,10 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
 
 function profileOf({ loaded, options }: BootRequest): {
   profile: string
-  plugins: string[]
   labels: Readonly<Record<string, string>>
 } {
   return {
     profile: options.profile ?? loaded.profile,
-    plugins: [...loaded.config.plugins.active],
     labels: options.labels,
   }
 }
@@ -172,15 +170,16 @@ function lockOptions({ options, onLockLost }: BootRequest): SessionLockOptions {
   return { transport, clock, logger, onLost: onLockLost }
 }
 
-async function configInForce({ loaded, options }: BootRequest, tree: PlacedTree): Promise<LoadedConfig> {
+function configInForce({ loaded, options }: BootRequest, tree: PlacedTree): LoadedConfig {
   if (!tree.resumed || !options.useConfigSnapshot) return loaded
-  const own = await configOfTree(tree.dir, loaded)
+  const own = configOfTree(tree.dir, loaded)
   if (own.text !== loaded.text) {
     options.logger.info(
       { path: join(tree.dir, CONFIG_SNAPSHOT_PATH) },
       "the session goes on under its own configuration, which isn't the given one: useConfigSnapshot: false changes that",
     )
   }
+  for (const warning of own.warnings) options.logger.warn({}, warning)
   return own
 }
 
@@ -190,14 +189,11 @@ function openStorage(
   durability: SessionDurability | undefined,
   { logger, failpoint }: ResolvedOptions,
 ): StorageManager {
-  const { root, busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen } = config.core.storage
+  const { root, ...settings } = config.core.storage
   return openStorageManager({
     sessionDir: workspace.dir,
     storageRoot: root,
-    busyTimeoutMs,
-    cacheSizeKb,
-    poolMaxIdle,
-    poolMaxOpen,
+    ...settings,
     logger,
     failpoint: (name) => void failpoint(name),
     ...(config.core.agentId === '' ? {} : { agentId: config.core.agentId }),
@@ -278,12 +274,12 @@ async function announceBoot(
   durability: SessionDurability | undefined,
 ): Promise<void> {
   workspace.attachBus(bus)
-  await plugins.init()
   await bus.emit('core.boot', {
     profile: options.profile ?? loaded.profile,
     ...(loaded.path === undefined ? {} : { config_path: loaded.path }),
   })
-  await workspace.saveMeta(workspace.meta())
+  await plugins.init()
+  await workspace.saveMeta({ ...workspace.meta(), plugins: plugins.pluginIds })
   await durability?.raiseDeferred()
   await plugins.ready()
   for (const warning of bus.sharedVetoPriorities()) options.logger.warn({}, warning)

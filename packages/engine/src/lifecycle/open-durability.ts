@@ -1,27 +1,10 @@
 import { hostname } from 'node:os'
 import process from 'node:process'
 import { ObjectStore, openObjectStore } from '@nexus/objectstore'
-import type { EngineConfig, ObjectStoreSettings } from '../config/engine-config.ts'
+import type { EngineConfig } from '../config/engine-config.ts'
 import { openSessionDurability, type SessionDurability } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { systemProcesses } from '@nexus/host'
-
-/** What is in force for a backend that the embedder hands over himself, without a `core.object_store` block. */
-const HANDED_OVER: ObjectStoreSettings = {
-  backend: '',
-  bucket: '',
-  prefix: '',
-  region: '',
-  endpoint: '',
-  credentialsFile: '',
-  failurePolicy: 'degrade',
-  options: {},
-  staleLocal: 'set-aside',
-  onLost: 'stop',
-  onMixed: 'warn',
-  layout: 'mirror',
-  ownership: 'detect',
-}
 
 /** The store of a run, and what keeps the session in it. */
 export interface OpenedStore {
@@ -40,13 +23,13 @@ export async function openDurability(
   options: ResolvedOptions,
 ): Promise<OpenedStore | undefined> {
   const { backend, logger, clock } = options
-  if (backend === undefined && config.core.objectStore === undefined) return undefined
-  const settings = config.core.objectStore ?? HANDED_OVER
+  const settings = config.core.objectStore
+  if (settings === undefined) return undefined
   const name = settings.backend || 'embedded'
   const store =
     backend === undefined
-      ? await openObjectStore(settings, { logger, clock })
-      : new ObjectStore(backend, { name, clock })
+      ? await openObjectStore(settings, { logger, clock, minRateKibS: settings.minRateKibS })
+      : new ObjectStore(backend, { name, clock, minRateKibS: settings.minRateKibS })
   const durability = openSessionDurability({
     store,
     backendName: name,

@@ -1,44 +1,22 @@
 import { join } from 'node:path'
+import { CONFIG_SNAPSHOT_PATH } from '@nexus/durability/names'
 import { NexusError } from '@nexus/errors'
-import type { EngineConfig } from '../config/engine-config.ts'
-import { parseConfig, type LoadedConfig } from '../config/load.ts'
 import { readPlainFile } from '@nexus/host'
-
-/** Where the configuration of a session is kept inside its tree: the original bytes, never expanded values. */
-export const CONFIG_SNAPSHOT_PATH = 'metadata/config-snapshot.yaml'
-
-/**
- * What a resumed session runs under. Where things are (roots, object store, agent id, log level) is this host's business
- * and comes from `given`; everything else is the session's own and comes from `snapshot`.
- */
-function mergeForResume(given: EngineConfig, snapshot: EngineConfig): EngineConfig {
-  const { sessions } = snapshot.core
-  return {
-    ...snapshot,
-    core: {
-      ...snapshot.core,
-      logLevel: given.core.logLevel,
-      agentId: given.core.agentId,
-      sessions: { ...sessions, root: given.core.sessions.root },
-      storage: given.core.storage,
-      objectStore: given.core.objectStore,
-    },
-  }
-}
+import type { LoadedConfig } from '../config/load.ts'
+import { mergeForResume } from '../config/merge-for-resume.ts'
 
 /**
- * The configuration that a session's tree asks for: its own snapshot where it has one, else the given one.
+ * What a resumed session runs under: the given configuration, and of the snapshot in its tree what is the session's.
  *
  * @throws NexusError `INVALID_ARGUMENT` when the stored snapshot no longer loads; the message names the way out
- * @see spec 10, Lifecycle
+ * @see docs/concepts/session.md
  */
-export async function configOfTree(sessionDir: string, given: LoadedConfig): Promise<LoadedConfig> {
+export function configOfTree(sessionDir: string, given: LoadedConfig): LoadedConfig {
   const path = join(sessionDir, CONFIG_SNAPSHOT_PATH)
   const bytes = readPlainFile(path)
   if (bytes === undefined) return given
-  let snapshot: LoadedConfig
   try {
-    snapshot = await parseConfig(bytes, { path, storedInSession: true })
+    return mergeForResume(given, bytes, path)
   } catch (error) {
     const detail = error instanceof Error ? error.message : String(error)
     throw new NexusError(
@@ -47,5 +25,4 @@ export async function configOfTree(sessionDir: string, given: LoadedConfig): Pro
       { op: 'engine.boot', key: path, cause: error },
     )
   }
-  return { ...snapshot, config: mergeForResume(given.config, snapshot.config) }
 }

@@ -58,13 +58,14 @@ describe('bootOrder', () => {
 describe('activePlugins', () => {
   const brought = [plugin('a'), plugin('b')]
 
-  it('are all of them unless the configuration names some', () => {
-    expect(ids(activePlugins(brought, []))).toEqual(['a', 'b'])
+  it('are all of them where the configuration has no list, and none where its list is empty', () => {
+    expect(ids(activePlugins(brought))).toEqual(['a', 'b'])
+    expect(activePlugins(brought, [])).toEqual([])
     expect(ids(activePlugins(brought, ['b', 'b']))).toEqual(['b'])
   })
 
-  it('must be brought by the program', () => {
-    expect(() => activePlugins(brought, ['c'])).toThrow('plugins.active names "c", but the program brings a, b')
-    expect(() => activePlugins([], ['c'])).toThrow('the program brings none')
+  it('must be passed by the program', () => {
+    expect(() => activePlugins(brought, ['c'])).toThrow('plugins.active names "c", but the program passes a, b')
+    expect(() => activePlugins([], ['c'])).toThrow('the program passes none')
   })
 })

@@ -6,22 +6,22 @@ import type { Plugin } from './plugin.ts'
 export type OrderedPlugin = Pick<Plugin, 'id' | 'dependencies'>
 
 /**
- * Picks the plugins that run: those that `active` names, or all of them when it is empty.
+ * Picks the plugins that run: those that `active` names, or all of them when it is absent.
  *
- * @throws NexusError `INVALID_ARGUMENT` for an active plugin that the program doesn't bring
+ * @throws NexusError `INVALID_ARGUMENT` for an active plugin that the program doesn't pass
  */
-export function activePlugins<P extends OrderedPlugin>(brought: readonly P[], active: readonly string[]): P[] {
+export function activePlugins<P extends OrderedPlugin>(passed: readonly P[], active?: readonly string[]): P[] {
   const byId = new Map<string, P>()
-  for (const plugin of brought) {
-    if (typeof plugin?.id !== 'string') throw refuse('what is no plugin was brought as one: it has no id', 'plugins')
+  for (const plugin of passed) {
+    if (typeof plugin?.id !== 'string') throw refuse('something without an id was passed as a plugin', 'plugins')
     if (byId.has(plugin.id)) throw refuse(`two plugins are named "${plugin.id}"`, plugin.id)
     byId.set(plugin.id, plugin)
   }
-  if (active.length === 0) return [...brought]
+  if (active === undefined) return [...passed]
   return [...new Set(active)].map((id) => {
     const plugin = byId.get(id)
     if (plugin !== undefined) return plugin
-    const known = brought.length === 0 ? 'the program brings none' : `the program brings ${[...byId.keys()].join(', ')}`
+    const known = passed.length === 0 ? 'the program passes none' : `the program passes ${[...byId.keys()].join(', ')}`
     throw refuse(`plugins.active names "${id}", but ${known}`, id)
   })
 }

@@ -11,7 +11,7 @@ import type { StandardIssue } from './standard-schema.ts'
  */
 export async function pluginConfigs(
   plugins: readonly Plugin[],
-  loaded: Pick<LoadedConfig, 'config' | 'path' | 'locate'>,
+  loaded: Pick<LoadedConfig, 'config' | 'path' | 'problemAt'>,
 ): Promise<ReadonlyMap<string, unknown>> {
   const { blocks } = loaded.config.plugins
   const configs = new Map<string, unknown>()
@@ -25,8 +25,7 @@ export async function pluginConfigs(
     const result = await configSchema['~standard'].validate(block)
     if (result.issues === undefined) configs.set(id, result.value)
     for (const issue of result.issues ?? []) {
-      const path = ['plugins', id, ...pathOf(issue)]
-      problems.push({ path, message: issue.message, position: loaded.locate(path) })
+      problems.push(loaded.problemAt(['plugins', id, ...pathOf(issue)], issue.message))
     }
   }
   if (problems.length > 0) throw new ConfigError(loaded.path ?? 'configuration', problems)

@@ -22,9 +22,9 @@ export interface PluginDirectories {
 
 /** What the host needs from the engine. */
 export interface PluginHostDeps {
-  /** Every plugin the program brings; `plugins.active` picks from them. */
+  /** Every plugin the program passes; `plugins.active` picks from them. */
   readonly plugins: readonly Plugin[]
-  readonly loaded: Pick<LoadedConfig, 'config' | 'path' | 'locate'>
+  readonly loaded: Pick<LoadedConfig, 'config' | 'path' | 'problemAt'>
   readonly bus: EventEmitting & EventSubscribing
   readonly logger: Logger
   readonly clock: Clock
@@ -47,7 +47,7 @@ interface RunningPlugin {
 /**
  * Brings the active plugins up and down.
  *
- * @see spec 70, Plugins
+ * @see docs/guides/plugins.md
  */
 export class PluginHost {
   readonly #deps: PluginHostDeps
@@ -165,7 +165,7 @@ export class PluginHost {
     }
   }
 
-  /** A block whose plugin isn't active may be meant so, or be a misspelled id: nobody else would notice. */
+  /** A block whose plugin isn't active may be meant so, or be a misspelled id, which nothing else would report. */
   #warnAboutIdleBlocks(): void {
     const ids = new Set(this.pluginIds)
     const idle = Object.keys(this.#deps.loaded.config.plugins.blocks).filter((id) => !ids.has(id))

@@ -12,9 +12,15 @@ import {
   SessionLockedError,
   silentLogger,
 } from '@nexus/host'
-import { isSessionId } from '@nexus/durability/names'
+import {
+  ACTIVE_SEGMENT_PATH,
+  CONVERSATION_PATH,
+  isSessionId,
+  JOURNAL_HEADER_PATH,
+  META_PATH,
+  TIMING_PATH,
+} from '@nexus/durability/names'
 import { removeStagingDir } from '@nexus/durability'
-import { META_PATH } from './meta.ts'
 
 /** Which sessions no sweep may touch, besides those that a live process holds. */
 export interface RetentionGuards {
@@ -42,13 +48,7 @@ export interface SweepSessionsOptions extends RetentionGuards {
 const DAY_MS = 24 * 60 * 60 * 1000
 const REMOVING_NAME = /^\.removing-([A-Za-z0-9][A-Za-z0-9_-]*)-[0-9a-f]{16}$/
 // Rewritten or appended to in every turn; the directory's own time would change with every look at the lock.
-const SIGNS_OF_USE = [
-  META_PATH,
-  'journal/events.jsonl',
-  'journal/header.json',
-  'metadata/timing.jsonl',
-  'context/conversation.jsonl',
-]
+const SIGNS_OF_USE = [META_PATH, ACTIVE_SEGMENT_PATH, JOURNAL_HEADER_PATH, TIMING_PATH, CONVERSATION_PATH]
 
 /**
  * Removes sessions that were not used for long, and says so by name. Never one that a live process holds, the one being

@@ -1,3 +1,4 @@
+export { type Compression, openCompressingProxy } from './compressing-proxy.ts'
 export { type LoopbackServer, type LoopbackServerOptions, openLoopbackServer } from './loopback-server.ts'
 export {
   ConnectionLost,
@@ -10,3 +11,4 @@ export {
   stayInSilence,
   uploadBody,
 } from './faulty-exchange.ts'
+export { openSlowLink } from './slow-link.ts'

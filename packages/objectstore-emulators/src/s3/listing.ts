@@ -25,7 +25,7 @@ export function listObjects({ bucketState, bucket, query, quirks, operation }: E
     const object = objects.get(name)
     if (object === undefined) return ''
     const facts = `<LastModified>${object.modified.toISOString()}</LastModified><ETag>${escapeXml(object.etag)}</ETag>`
-    return `<Contents><Key>${write(name)}</Key>${facts}<Size>${object.sizeBytes}</Size><StorageClass>STANDARD</StorageClass></Contents>`
+    return `<Contents><Key>${write(name)}</Key>${facts}<Size>${quirks.listsSizesAs ?? object.sizeBytes}</Size><StorageClass>STANDARD</StorageClass></Contents>`
   })
   const next = !truncated
     ? ''

@@ -46,7 +46,8 @@ export function getObject(exchange: Exchange): Answer {
   // The stored checksum is that of the whole.
   const withChecksums = range === undefined && request.headers['x-amz-checksum-mode'] === 'ENABLED'
   const headers = downloadHeaders(object, withChecksums)
-  const { offset, length } = range ?? { offset: 0, length: object.sizeBytes }
+  const { offset: first, length } = range ?? { offset: 0, length: object.sizeBytes }
+  const offset = first + (range === undefined ? 0 : (quirks.shiftsRanges ?? 0))
   return {
     status: range === undefined ? 200 : 206,
     headers:

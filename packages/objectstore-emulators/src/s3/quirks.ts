@@ -12,4 +12,10 @@ export interface S3Quirks {
   pageSize?: number
   /** Ranges are not heeded. */
   ignoresRanges?: boolean
+  /** A range is answered with the one that begins so many bytes later. */
+  shiftsRanges?: number
+  /** As in a bucket with Object Lock: puts and parts without a digest or checksum are refused. */
+  demandsChecksums?: boolean
+  /** Sizes in listings are written so, whatever they are. */
+  listsSizesAs?: string
 }

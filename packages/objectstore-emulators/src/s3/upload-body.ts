@@ -21,11 +21,15 @@ const HEADER = 'x-amz-checksum-'
 export async function receiveBody({ request, faults, quirks, bodies }: Exchange): Promise<ReceivedBody> {
   const payload = one(request.headers['x-amz-content-sha256'])
   const framed = payload.startsWith('STREAMING-') && quirks.keepsChunkFraming !== true
+  const sums = expectedSums(request.headers)
+  if (quirks.demandsChecksums === true && sums.size === 0 && request.headers['content-md5'] === undefined) {
+    const demand = 'Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock'
+    throw new Refusal(400, 'InvalidRequest', `${demand} parameters`)
+  }
   const trailers = new Map<string, string>()
   const raw = uploadBody(request, faults)
   const md5 = createHash('md5')
   const sha256 = /^[0-9a-f]{64}$/.test(payload) ? createHash('sha256') : undefined
-  const sums = expectedSums(request.headers)
   const extent = await bodies.write(framed ? decodeAwsChunked(raw, trailers) : raw, (chunk) => {
     md5.update(chunk)
     sha256?.update(chunk)

@@ -110,9 +110,9 @@ async function boot(order: BootOrder): Promise<void> {
     {
       core: {
         tick_interval: '1h',
-        sessions: { root: join(dataRoot, 'sessions'), retention: 0, resume_partial: false },
+        sessions: { root: join(dataRoot, 'sessions'), retention: 0, restart: 'discard' },
         storage: { root: dataRoot },
-        object_store: { backend: FAULTY_FS, bucket, failure_policy: policy },
+        object_store: { backend: FAULTY_FS, bucket, failure_policy: policy, on_mixed: 'warn' },
       },
       journal: { rotate_size_mb: rotateSizeMb },
       plugins: { active: [WORKER_ID] },

@@ -1,0 +1,377 @@
+import { VETOABLE_PREFIX } from './event.ts'
+
+/** One field of a payload; `kind` is its type, or the words it may be. */
+export interface EventField {
+  readonly kind: keyof FieldTypes | readonly string[]
+  /** What it holds, with its unit. */
+  readonly doc: string
+  readonly optional?: true
+}
+
+/** The types behind the kinds. */
+export interface FieldTypes {
+  string: string
+  integer: number
+  number: number
+  boolean: boolean
+  object: object
+  any: unknown
+  'string[]': readonly string[]
+  'any[]': readonly unknown[]
+  usage: LlmUsage
+}
+
+/** Token counts of one model call. */
+export interface LlmUsage {
+  prompt_tokens: number
+  completion_tokens: number
+  total_tokens: number
+  [field: string]: unknown
+}
+
+/** One event type, or with `*` at its end a family of types. */
+export interface EventRow {
+  /** One sentence: when it is emitted. */
+  readonly summary: string
+  /** `_schema_version` of the payload. Default 1. */
+  readonly version?: number
+  /** The engine asks with `before:<type>` first. */
+  readonly vetoable?: true
+  /**
+   * The event is with the kernel before its first handler runs, so that a process that dies in a handler leaves it on disk.
+   * Resume and replay are built on such an event: `journal.exclude_events` can't name it.
+   */
+  readonly writtenAhead?: true
+  /** It stands for an effect outside the session: written ahead as well, and replay answers it from the journal. */
+  readonly sideEffect?: true
+  /** The payload. Absent for types that belong to plugins, of which the engine only knows the columns above. */
+  readonly fields?: Readonly<Record<string, EventField>>
+  /** More fields than the named ones may be present. */
+  readonly open?: true
+}
+
+/**
+ * Every event that the engine emits, reads or treats in its own way. Payload types, schema versions, what is written ahead,
+ * what is a side effect and the reference page are derived from this table: adding an event is adding a row here.
+ *
+ * @see docs/reference/events.md
+ */
+export const EVENTS = {
+  'core.boot': {
+    summary: 'The first event of a run. The journal runs; plugins come up next, so none of them hears it.',
+    fields: {
+      config_path: { kind: 'string', doc: 'File the configuration came from.', optional: true },
+      profile: { kind: 'string', doc: 'Name of the profile.', optional: true },
+    },
+  },
+  'core.ready': {
+    summary: 'Boot is complete and every plugin is up; input is accepted, also from a handler of this event.',
+    fields: {},
+  },
+  'core.shutdown': {
+    summary: 'The engine is about to stop; plugins are still up.',
+    fields: {
+      reason: { kind: 'string', doc: 'Why it stops.' },
+      error: { kind: 'string', doc: 'The error that stops it.', optional: true },
+    },
+  },
+  'core.tick': {
+    summary: 'Every `core.tick_interval`; not journaled unless `journal.exclude_events` says otherwise.',
+    fields: {
+      sequence: { kind: 'integer', doc: 'From 1 in every run.' },
+      time: { kind: 'string', doc: 'RFC 3339.' },
+    },
+  },
+  'core.error': {
+    summary: 'A handler failed, or a part of the engine did. Failures while it is handled are logged only.',
+    fields: {
+      source: { kind: 'string', doc: 'Who failed: the `source` of the subscription, or a part of the engine.' },
+      error: { kind: 'string', doc: 'The message.' },
+      fatal: { kind: 'boolean', doc: 'The run can not go on.' },
+      retryable: { kind: 'boolean', doc: 'The same work may succeed later.' },
+    },
+  },
+  'io.input': {
+    summary: 'Input for the agent, after `before:io.input` let it pass.',
+    vetoable: true,
+    writtenAhead: true,
+    fields: {
+      content: { kind: 'string', doc: 'The text.' },
+      files: { kind: 'any[]', doc: 'Attachments, as they were submitted.', optional: true },
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+    },
+  },
+  'io.output': {
+    summary: 'Output of the agent.',
+    fields: {
+      content: { kind: 'string', doc: 'The text.' },
+      role: { kind: 'string', doc: 'Who speaks, e.g. `assistant`.' },
+      turn_id: { kind: 'string', doc: 'Id of the turn.', optional: true },
+      metadata: { kind: 'object', doc: 'Whatever the emitter adds.', optional: true },
+    },
+  },
+  'io.history.replay': {
+    summary: 'The conversation so far, for a front end that was just attached.',
+    fields: { messages: { kind: 'any[]', doc: 'Messages, oldest first.' } },
+  },
+  'agent.turn.start': {
+    summary: 'A turn begins.',
+    writtenAhead: true,
+    fields: {
+      turn_id: { kind: 'string', doc: 'Id of the turn.' },
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      iteration: { kind: 'integer', doc: 'Which round of the agent loop.', optional: true },
+    },
+  },
+  'agent.turn.end': {
+    summary: 'A turn is complete. Its emit resolves when the turn is durable: journal, then snapshot.',
+    writtenAhead: true,
+    fields: {
+      turn_id: { kind: 'string', doc: 'Id of the turn.' },
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      iteration: { kind: 'integer', doc: 'Which round of the agent loop.', optional: true },
+    },
+  },
+  'llm.request': {
+    summary: 'A request to a model provider.',
+    sideEffect: true,
+    open: true,
+    fields: {
+      role: { kind: 'string', doc: 'What the model is used for.' },
+      model: { kind: 'string', doc: 'Model name.' },
+      messages: { kind: 'any[]', doc: 'Messages sent.' },
+    },
+  },
+  'llm.response': {
+    summary: 'The answer of a model provider.',
+    sideEffect: true,
+    fields: {
+      content: { kind: 'string', doc: 'The text.' },
+      tool_calls: { kind: 'any[]', doc: 'Calls the model asks for.', optional: true },
+      usage: {
+        kind: 'usage',
+        doc: '`prompt_tokens`, `completion_tokens`, `total_tokens`, and what the provider adds.',
+        optional: true,
+      },
+      cost_usd: { kind: 'number', doc: 'Cost of the call in US dollars.', optional: true },
+      model: { kind: 'string', doc: 'Model that answered.', optional: true },
+      finish_reason: { kind: 'string', doc: 'Why the model stopped.', optional: true },
+    },
+  },
+  'tool.invoke': {
+    summary: 'A tool is called.',
+    sideEffect: true,
+    fields: {
+      id: { kind: 'string', doc: 'Id of the call.' },
+      name: { kind: 'string', doc: 'Name of the tool.' },
+      arguments: { kind: 'any', doc: 'Its arguments.' },
+      turn_id: { kind: 'string', doc: 'Id of the turn.', optional: true },
+    },
+  },
+  'tool.result': {
+    summary: 'A tool call ended.',
+    sideEffect: true,
+    fields: {
+      id: { kind: 'string', doc: 'Id of the call.' },
+      name: { kind: 'string', doc: 'Name of the tool.' },
+      output: { kind: 'any', doc: 'What it returned.', optional: true },
+      error: { kind: 'string', doc: 'Why it failed.', optional: true },
+      output_parts: { kind: 'any[]', doc: 'Output in several parts, e.g. text and images.', optional: true },
+      turn_id: { kind: 'string', doc: 'Id of the turn.', optional: true },
+    },
+  },
+  'session.file.created': {
+    summary: 'A file appeared in the session.',
+    version: 2,
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      path: { kind: 'string', doc: 'Session-relative path, `/`-separated.' },
+      size: { kind: 'integer', doc: 'Bytes of the whole file after the write.' },
+      offset: { kind: 'integer', doc: 'First changed byte; 0 also means "treat it as a rewrite".' },
+      bytes_added: { kind: 'integer', doc: 'Bytes written from `offset` on.' },
+    },
+  },
+  'session.file.updated': {
+    summary: 'A file of the session changed.',
+    version: 2,
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      path: { kind: 'string', doc: 'Session-relative path, `/`-separated.' },
+      size: { kind: 'integer', doc: 'Bytes of the whole file after the write.' },
+      offset: { kind: 'integer', doc: 'First changed byte; 0 also means "treat it as a rewrite".' },
+      bytes_added: { kind: 'integer', doc: 'Bytes written from `offset` on.' },
+    },
+  },
+  'session.file.deleted': {
+    summary: 'A file of the session was deleted.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      path: { kind: 'string', doc: 'Session-relative path, `/`-separated.' },
+    },
+  },
+  'session.snapshot.request': {
+    summary: 'Asks for a snapshot now; its emit resolves when the snapshot has ended.',
+    fields: { reason: { kind: 'string', doc: 'Why, for the log.', optional: true } },
+  },
+  'session.snapshot.result': {
+    summary: 'A snapshot ended, well or not.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      trigger: { kind: ['turn', 'request', 'shutdown', 'retry'], doc: 'What it was taken for.' },
+      sequence: { kind: 'integer', doc: 'From 1 in every run.' },
+      generation: { kind: 'integer', doc: 'Of the committed manifest; grows across runs and hosts.' },
+      turn_id: { kind: 'string', doc: 'Id of the turn.', optional: true },
+      objects: { kind: 'integer', doc: 'Objects of the stored session.' },
+      bytes: { kind: 'integer', doc: 'Bytes of the stored session.' },
+      objects_uploaded: { kind: 'integer', doc: 'Objects this snapshot uploaded.' },
+      bytes_uploaded: { kind: 'integer', doc: 'Bytes this snapshot uploaded.' },
+      objects_skipped: { kind: 'integer', doc: 'Objects the store held already.' },
+      bytes_skipped: { kind: 'integer', doc: 'Bytes the store held already.' },
+      db_bytes: { kind: 'integer', doc: 'Bytes of the database copies.' },
+      manifest_bytes: { kind: 'integer', doc: 'Bytes of the manifest.' },
+      unstored: { kind: 'string[]', doc: 'Paths that could not be stored as they are now.' },
+      duration_ms: { kind: 'number', doc: 'Milliseconds.' },
+      ok: { kind: 'boolean', doc: 'Whether it was committed.' },
+      error: { kind: 'string', doc: 'Why it was not.', optional: true },
+    },
+  },
+  'session.owner.conflict': {
+    summary: 'Another live process seems to own the session; raised once per run.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      holder_host: { kind: 'string', doc: 'Host of the other process.' },
+      holder_pid: { kind: 'integer', doc: 'Its pid.' },
+      holder_instance_id: { kind: 'string', doc: 'Its instance.' },
+      holder_heartbeat_at: { kind: 'string', doc: 'Its last sign of life, RFC 3339.' },
+      heartbeat_age_seconds: { kind: 'number', doc: 'How long ago that was.' },
+      local_host: { kind: 'string', doc: 'This host.' },
+      local_pid: { kind: 'integer', doc: 'This pid.' },
+      local_instance_id: { kind: 'string', doc: 'This instance.' },
+    },
+  },
+  'session.owner.lost': {
+    summary: 'Another host has committed to the session since; see `core.object_store.on_lost`.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      our_generation: { kind: 'integer', doc: 'The last generation this run committed or found.' },
+      their_generation: { kind: 'integer', doc: 'The generation found now.' },
+      their_instance_id: { kind: 'string', doc: 'Which run committed it.' },
+    },
+  },
+  'session.shared.lost': {
+    summary: 'Another host has committed to agent- or app-scope storage since; this run no longer stores that root.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      root: { kind: 'string', doc: 'The shared root.' },
+      our_generation: { kind: 'integer', doc: 'The last generation this run committed or found.' },
+      their_generation: { kind: 'integer', doc: 'The generation found now.' },
+      their_instance_id: { kind: 'string', doc: 'Which run committed it.' },
+    },
+  },
+  'session.storage.degraded': {
+    summary: 'An outage of the object store began; once per outage.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      backend: { kind: 'string', doc: 'Name of the backend.' },
+      failure_policy: { kind: ['degrade', 'strict'], doc: 'The policy in force.' },
+      since: { kind: 'string', doc: 'RFC 3339.' },
+      consecutive_failures: { kind: 'integer', doc: 'Failures so far.' },
+      queued_pushes: { kind: 'integer', doc: 'Blob uploads that wait.' },
+      dropped_pushes: { kind: 'integer', doc: 'Blob uploads dropped because the queue was full.' },
+      snapshot_pending: { kind: 'boolean', doc: 'A whole snapshot is owed.' },
+      turns_blocked: { kind: 'boolean', doc: 'Input is vetoed until the store is back.' },
+      error: { kind: 'string', doc: 'The last failure.' },
+    },
+  },
+  'session.storage.recovered': {
+    summary: 'The outage is over and everything owed is stored.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      backend: { kind: 'string', doc: 'Name of the backend.' },
+      failure_policy: { kind: ['degrade', 'strict'], doc: 'The policy in force.' },
+      degraded_for_seconds: { kind: 'number', doc: 'How long it lasted.' },
+      failures: { kind: 'integer', doc: 'Failures during it.' },
+      retry_attempts: { kind: 'integer', doc: 'Attempts of the recovery worker.' },
+      drained_pushes: { kind: 'integer', doc: 'Blob uploads made up for.' },
+      dropped_pushes: { kind: 'integer', doc: 'Blob uploads dropped because the queue was full.' },
+    },
+  },
+  'session.local.stale': {
+    summary: 'The local tree is older than the stored session, or was damaged, and the stored one counts.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      local_generation: { kind: 'integer', doc: 'Generation of the local tree.' },
+      remote_generation: { kind: 'integer', doc: 'Generation in the store.' },
+      forked: { kind: 'boolean', doc: 'The local tree has turns that the store never got.' },
+      kept_at: {
+        kind: 'string',
+        doc: 'Where the local tree lies: set aside, or still in its place until the next boot.',
+      },
+    },
+  },
+  'session.hydrate.mixed': {
+    summary: 'The restored tree holds files that are newer than the commit it was restored from.',
+    fields: {
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+      generation: { kind: 'integer', doc: 'Of the commit.' },
+      reason: { kind: 'string', doc: 'How that came about.' },
+      paths: { kind: 'string[]', doc: 'The files concerned, session-relative.' },
+    },
+  },
+  'thinking.step': { summary: 'A step of reasoning; lives in the journal only.', open: true, fields: {} },
+  'plan.progress': { summary: 'Progress of a plan; lives in the journal only.', open: true, fields: {} },
+
+  'agent.turn.*': { summary: 'Further events of a turn.', writtenAhead: true },
+  'hitl.*': { summary: 'A human is asked, or answers.', sideEffect: true },
+  'web.*': { summary: 'The web is read or written.', sideEffect: true },
+  'vector.*': { summary: 'A vector store is read or written.', sideEffect: true },
+  'shell.execute': { summary: 'A command is run.', sideEffect: true },
+  'file.write': { summary: 'A file outside the session is written.', sideEffect: true },
+  'code.execute': { summary: 'Code is run.', sideEffect: true },
+  'rag.ingest': { summary: 'Documents are taken into an index.', sideEffect: true },
+  'embeddings.embed': { summary: 'Text is embedded.', sideEffect: true },
+} as const
+
+/** Every row by its type, in the order of the table. */
+export function eventRows(): [string, EventRow][] {
+  return Object.entries(EVENTS)
+}
+
+const ROWS: ReadonlyMap<string, EventRow> = new Map(eventRows())
+const FAMILIES: readonly (readonly [prefix: string, row: EventRow])[] = eventRows()
+  .filter(([type]) => type.endsWith('*'))
+  .map(([type, row]) => [type.slice(0, -1), row])
+
+function rowOf(type: string): EventRow | undefined {
+  return ROWS.get(type) ?? FAMILIES.find(([prefix]) => type.startsWith(prefix))?.[1]
+}
+
+/** Whether an event of this type stands for an effect outside the session: replay answers it from the journal instead. */
+export function isSideEffect(type: string): boolean {
+  return rowOf(type)?.sideEffect === true
+}
+
+/** Whether the event must be with the kernel before its first handler runs. */
+export function isWrittenAhead(type: string): boolean {
+  const row = rowOf(type)
+  return row?.writtenAhead === true || row?.sideEffect === true
+}
+
+/** Whether a session can't be resumed without the events of this type in its journal. */
+export function isAlwaysJournaled(type: string): boolean {
+  return ROWS.get(type)?.writtenAhead === true
+}
+
+/** What `_schema_version` an event of the engine's own carries (a `before:*` event that of its target); 0 for others. */
+export function schemaVersionOf(type: string): number {
+  const row = ROWS.get(type.startsWith(VETOABLE_PREFIX) ? type.slice(VETOABLE_PREFIX.length) : type)
+  return row?.fields === undefined ? 0 : (row.version ?? 1)
+}
+
+/** The payload with its `_schema_version`; a copy where that was missing, for the payload belongs to the emitter. */
+export function withSchemaVersion(payload: unknown, version: number): unknown {
+  if (typeof payload !== 'object' || payload === null || '_schema_version' in payload || Array.isArray(payload)) {
+    return payload
+  }
+  return { _schema_version: version, ...payload }
+}
