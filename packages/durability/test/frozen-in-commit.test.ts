@@ -75,11 +75,9 @@ describe.each(BEFORE_MANIFEST)('a host that stood still at %s while another one 
     await expect(a.durability.snapshot('request')).rejects.toMatchObject({ code: 'FENCED' })
     await a.stop()
     expect(manifestOf(a)).toEqual(theirs)
-    if (isAlive) {
-      await b.turn('t4-of-b')
-      expect(b.seen('session.owner.lost')).toEqual([])
-      await b.stop()
-    }
+    if (isAlive) await b.turn('t4-of-b')
+    expect(b.seen('session.owner.lost')).toEqual([])
+    await b.kill()
   })
 })
 
