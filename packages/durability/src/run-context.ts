@@ -18,6 +18,7 @@ import { CommittedGeneration } from './commit/committed-generation.ts'
 import type { OnLostPolicy } from './commit/commit-guard.ts'
 import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
 import { EventOutbox } from './outage/event-outbox.ts'
+import type { OnMixedPolicy } from './mirror/restore/judge.ts'
 import type { FailurePolicy } from './outage/outage.ts'
 
 /** What a session's durability is opened with. */
@@ -35,7 +36,9 @@ export interface SessionDurabilityOptions {
   policy: FailurePolicy
   staleLocal: StaleLocalPolicy
   onLost: OnLostPolicy
-  onMixed: 'auto' | 'warn' | 'fail'
+  onMixed: OnMixedPolicy
+  /** Begin anew in a store that says that it has no such session, although this machine committed it there. */
+  acceptEmpty?: boolean | undefined
   /** Unique to this run. */
   instanceId: string
   host: string
@@ -53,8 +56,9 @@ export interface SessionDurabilityOptions {
 }
 
 /** One run of one session, as every part of its durability sees it. */
-export interface RunContext extends Required<SessionDurabilityOptions> {
+export interface RunContext extends Required<Omit<SessionDurabilityOptions, 'agentId' | 'acceptEmpty'>> {
   readonly agentId: string | undefined
+  readonly acceptEmpty?: boolean | undefined
   readonly timings: DurabilityTimings
   /** Without links once the run is attached: the workspace and its databases go by that path. */
   sessionDir: string

@@ -19,7 +19,6 @@ import { ownerConflictPayload } from './owner/owner-marker.ts'
 import { SessionOwner } from './owner/owner.ts'
 import { openRun, type RunContext, type SessionDurabilityOptions } from './run-context.ts'
 import { SharedRoots } from './shared/shared-roots.ts'
-import { lookAtTree } from './tree/local-tree.ts'
 
 export type { FinishOptions }
 
@@ -135,14 +134,14 @@ export class SessionDurability {
   async resolveTree(options: ResolveTreeOptions & { fresh?: boolean }): Promise<TreeResolution> {
     if (options.fresh === true) {
       await this.#run.record.begin({})
-      return { tree: 'absent', undecided: false }
+      return { tree: 'absent' }
     }
     const onUnreachable = (error: Error): void => {
       this.#unreachable = true
       this.#ledger.treeUnreachable(error)
     }
     const resolution = await resolveTree({ ...this.#run, onUnreachable }, options)
-    if (resolution.undecided) this.#guard.postpone(lookAtTree(this.#run.sessionDir))
+    if (resolution.undecided !== undefined) this.#guard.postpone(resolution.undecided)
     return resolution
   }
 

@@ -1,13 +1,13 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { judgeLocalTree } from '../boot/resolve-tree.ts'
-import type { TreeVerdict } from '../boot/tree-verdict.ts'
+import type { MachineRecord } from '../boot/machine-record.ts'
+import { judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
 import { readCommittedPair, type CommitHead } from '../mirror/manifest-store.ts'
 import type { Manifest } from '../mirror/manifest.ts'
 import type { CommitPair } from './snapshot.ts'
 import type { RunContext } from '../run-context.ts'
-import type { LocalTree } from '../tree/local-tree.ts'
+import { readLocalJournal } from '../tree/local-journal.ts'
 
 /** What a run does when another host has committed over it. */
 export type OnLostPolicy = 'stop' | 'overwrite'
@@ -24,7 +24,7 @@ export type OnLostPolicy = 'stop' | 'overwrite'
 export class CommitGuard {
   readonly #run: RunContext
   /** What the local tree held at boot, as long as it is undecided which tree is true. */
-  #atBoot: LocalTree | undefined
+  #atBoot: TreeAtBoot | undefined
   #lookedAtMs: number
   #looking: Promise<void> | undefined
   #notedSegment = 0
@@ -44,7 +44,7 @@ export class CommitGuard {
    *
    * @param tree what the local tree held at boot
    */
-  postpone(tree: LocalTree): void {
+  postpone(tree: TreeAtBoot): void {
     this.#atBoot = tree
   }
 
@@ -104,9 +104,11 @@ export class CommitGuard {
     await this.#looking
   }
 
-  async #decideAgain(held: Manifest | undefined, tree: LocalTree): Promise<void> {
+  async #decideAgain(held: Manifest | undefined, tree: TreeAtBoot): Promise<void> {
     const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#run
-    const verdict = await judgeLocalTree(this.#run, record.current, held, tree)
+    const verdict = judgeLocalTree(bootId, record.current, held, tree)
+    // Turns of this run make a fork of a stale tree, and don't make a torn one whole.
+    const forked = verdict.kind === 'stale' && (verdict.forked || (await this.#hasTurnsOfItsOwn(record.current)))
     if (verdict.kind === 'torn') {
       throw new NexusError(
         'PRECONDITION',
@@ -132,24 +134,30 @@ export class CommitGuard {
     if (verdict.kind === 'stale' && held !== undefined) {
       if (staleLocal === 'keep' || onLost === 'overwrite') {
         logger.error(
-          { session_id: sessionId, remote_generation: held.generation, forked: verdict.forked },
+          { session_id: sessionId, remote_generation: held.generation, forked },
           'the local tree is older than the store and is kept: this commit hides what another host committed',
         )
         record.committed(held, record.current.lastSeq)
-      } else this.#announceStale(held, verdict)
+      } else this.#announceStale(held, forked)
     }
     this.#atBoot = undefined
     record.adoptBoot(bootId)
   }
 
+  async #hasTurnsOfItsOwn({ lastSeq }: Readonly<MachineRecord>): Promise<boolean> {
+    const { sessionsRoot, sessionId, logger } = this.#run
+    const { turnEnd } = await readLocalJournal(join(sessionsRoot, sessionId), logger)
+    return turnEnd === undefined || turnEnd > lastSeq
+  }
+
   /** Plugins work on the tree, so it can't be set aside now; the next boot does that. */
-  #announceStale(held: Manifest, verdict: TreeVerdict & { kind: 'stale' }): void {
+  #announceStale(held: Manifest, forked: boolean): void {
     const { outbox, record, sessionId, sessionsRoot } = this.#run
     outbox.post('session.local.stale', {
       session_id: sessionId,
       local_generation: record.current.committed?.generation ?? 0,
       remote_generation: held.generation,
-      forked: verdict.forked,
+      forked,
       kept_at: join(sessionsRoot, sessionId),
     })
   }

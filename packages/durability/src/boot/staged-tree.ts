@@ -56,9 +56,23 @@ export class StagedTree {
   }
 }
 
-export interface RestoreOptions {
-  slices: Slices
-  failpoint: Failpoint
+/** Files that don't hold what was committed, because an interrupted commit overwrote them in place. */
+export interface Mixture {
+  generation: number
+  reason: string
+  /** Session-relative. */
+  paths: string[]
+}
+
+/** What a layout put into a staged tree. */
+export interface Restored {
+  /** The commit as it is in the store. */
+  committed: Manifest
+  /** What of it belongs on this machine. */
+  content: Manifest
+  mixed?: Mixture
+  objects: number
+  bytes: number
 }
 
 /**
@@ -69,10 +83,13 @@ export interface RestoreOptions {
  * directories, which may forbid to put anything more into them. Those are set from the bottom up, since a parent may be
  * closed to us afterwards.
  *
- * @see spec 80, B1
+ * @see docs/formats/object-store.md
  */
-export async function restoreAttributes(tree: StagedTree, manifest: Manifest, options: RestoreOptions): Promise<void> {
-  const { slices, failpoint } = options
+export async function restoreAttributes(
+  tree: StagedTree,
+  manifest: Manifest,
+  { slices, failpoint }: { slices: Slices; failpoint: Failpoint },
+): Promise<void> {
   const dirs = Object.keys(manifest.dirs)
   for (const path of dirs) tree.makeDir(path)
   for (const path of manifest.objects) {

@@ -1,43 +1,23 @@
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
-import type { Logger } from '@nexus/host'
-import { getObject, hydrateRaw, type FetchOptions } from './hydrate-fetch.ts'
-import { restoring } from './hydrate-restore.ts'
-import type { Manifest } from '../mirror/manifest.ts'
-import { BLOBS_DIR, immutableKind } from '../tree/names.ts'
-import { TreeWalker } from '../tree/tree-walk.ts'
+import { getObject, type FetchOptions } from './fetch.ts'
+import { restoring } from '../../boot/staged-tree.ts'
+import type { Manifest } from '../manifest.ts'
+import { BLOBS_DIR, immutableKind } from '../../tree/names.ts'
+import { TreeWalker } from '../../tree/tree-walk.ts'
 
 const OWNER_ONLY_FILE = 0o600
 const MAX_PATH_BYTES = 4096
-
-/** Takes everything under the prefix, but what never crosses: there is no manifest to say what belongs together. */
-export async function takeUnversioned(
-  rawDir: string,
-  options: FetchOptions,
-): Promise<{ objects: number; bytes: number }> {
-  const { signal } = options
-  await hydrateRaw(options, rawDir, signal === undefined ? {} : { signal })
-  let bytes = 0
-  const paths = await filesIn(rawDir, options)
-  for (const path of paths) bytes += take(path, rawDir, options)
-  return { objects: paths.length, bytes }
-}
-
-export interface ExtraBlobsOptions extends FetchOptions {
-  /** Where the whole prefix was downloaded to, when the backend has no `get`. */
-  rawDir?: string
-  logger: Logger
-}
 
 /**
  * Takes blobs that the manifest doesn't name where they may be needed: the content of a blob is its name, so none can be
  * of the wrong generation. What was downloaded with everything else is kept; else only for a manifest of version 1, whose
  * writer stopped naming blobs that had left its disk.
  *
- * @see spec 60, Hydration
+ * @see docs/concepts/durability.md
  */
-export async function takeExtraBlobs(manifest: Manifest, options: ExtraBlobsOptions): Promise<void> {
+export async function takeExtraBlobs(manifest: Manifest, options: FetchOptions): Promise<void> {
   const { store, treeKey, rawDir, tree, concurrency, signal } = options
   const named = new Set([...manifest.objects, ...Object.keys(manifest.links), ...Object.keys(manifest.dirs)])
   const isExtra = (path: string): boolean => isBlob(path) && !named.has(path) && !isBelowLeaf(path, named)
@@ -58,7 +38,7 @@ export async function takeExtraBlobs(manifest: Manifest, options: ExtraBlobsOpti
   )
 }
 
-async function listBlobs({ store, treeKey, signal, logger }: ExtraBlobsOptions): Promise<string[]> {
+async function listBlobs({ store, treeKey, signal, logger }: FetchOptions): Promise<string[]> {
   try {
     const objects = await store.list(`${treeKey}/${BLOBS_DIR}`, signal === undefined ? {} : { signal })
     return objects.map(({ key }) => trimKeyPrefix(key, treeKey) ?? '')
@@ -76,13 +56,11 @@ async function filesIn(rawDir: string, { slices }: FetchOptions): Promise<string
   return [...files.keys()]
 }
 
-/** @returns bytes of the file */
-function take(path: string, rawDir: string, { tree }: FetchOptions): number {
+function take(path: string, rawDir: string, { tree }: FetchOptions): void {
   const localPath = tree.place(path)
-  return restoring(path, () => {
+  restoring(path, () => {
     tree.fs.renameSync(join(rawDir, path), localPath)
     tree.fs.chmodSync(localPath, OWNER_ONLY_FILE)
-    return tree.fs.lstatSync(localPath).size
   })
 }
 

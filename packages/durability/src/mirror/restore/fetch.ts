@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { forEachBounded, refuseFoldedTwins, type ObjectStore } from '@nexus/objectstore'
-import type { Failpoint, Slices } from '@nexus/host'
-import { restoring, type StagedTree } from './hydrate-restore.ts'
-import { totalBytes, type Manifest, type ManifestEntry } from '../mirror/manifest.ts'
-import type { FileDigester } from '../capture/digester.ts'
+import type { Failpoint, Logger, Slices } from '@nexus/host'
+import { restoring, type StagedTree } from '../../boot/staged-tree.ts'
+import { totalBytes, type Manifest, type ManifestEntry } from '../manifest.ts'
+import type { FileDigester } from '../../capture/digester.ts'
 
 export interface FetchOptions {
   store: ObjectStore
@@ -14,8 +14,13 @@ export interface FetchOptions {
   digester: FileDigester
   slices: Slices
   concurrency: number
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   failpoint: Failpoint
+  logger: Logger
+  /** An existing directory for short-lived files, on the file system of the tree. */
+  scratchDir: string
+  /** Where the whole prefix is downloaded to, when the backend has no `get`. */
+  rawDir: string | undefined
 }
 
 /** What came of fetching the objects of one manifest. */
@@ -65,8 +70,9 @@ export async function fetchNamed(manifest: Manifest, options: FetchOptions, reus
 
 /** {@link fetchNamed} for a backend without `get`: everything under the prefix, of which only what is named is taken. */
 export async function fetchPruned(manifest: Manifest, rawDir: string, options: FetchOptions): Promise<Fetched> {
-  const { tree, concurrency, signal, failpoint } = options
-  await hydrateRaw(options, rawDir, {
+  const { store, treeKey, tree, concurrency, signal, failpoint } = options
+  tree.fs.mkdirSync(rawDir, { mode: 0o700 })
+  await store.hydrate(treeKey, rawDir, {
     expected: { objects: manifest.objects.length, bytes: totalBytes(manifest) },
     ...(signal === undefined ? {} : { signal }),
   })
@@ -88,24 +94,12 @@ export async function fetchPruned(manifest: Manifest, rawDir: string, options: F
   return fetched
 }
 
-type RawOptions = NonNullable<Parameters<ObjectStore['hydrate']>[2]>
-
-/** Downloads a whole prefix into a new directory of its own. */
-export async function hydrateRaw(
-  { store, treeKey, tree }: Pick<FetchOptions, 'store' | 'treeKey' | 'tree'>,
-  rawDir: string,
-  options: RawOptions,
-): Promise<void> {
-  tree.fs.mkdirSync(rawDir, { mode: 0o700 })
-  await store.hydrate(treeKey, rawDir, options)
-}
-
 /** @returns false when the store says that there is no such object */
 export async function getObject(
   store: ObjectStore,
   key: string,
   localPath: string,
-  { signal, bytes }: { signal?: AbortSignal; bytes: number },
+  { signal, bytes }: { signal?: AbortSignal | undefined; bytes: number },
 ): Promise<boolean> {
   try {
     await store.get(key, localPath, { expected: { bytes }, ...(signal === undefined ? {} : { signal }) })
@@ -120,7 +114,7 @@ export async function getObject(
  * Compares a file with its entry. One that is longer and begins with the committed bytes was appended to by a snapshot
  * that didn't get to its commit: it is cut back.
  *
- * @see spec 60, Hydration
+ * @see docs/concepts/durability.md
  */
 export async function matches(
   path: string,

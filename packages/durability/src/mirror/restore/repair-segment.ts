@@ -3,19 +3,10 @@ import { join } from 'node:path'
 import { isNexusError, systemCode } from '@nexus/errors'
 import { rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
 import { trimKeyPrefix } from '@nexus/objectstore'
-import type { Logger } from '@nexus/host'
-import { getObject, matches, type Fetched, type FetchOptions } from './hydrate-fetch.ts'
-import { restoring } from './hydrate-restore.ts'
-import type { Manifest } from '../mirror/manifest.ts'
-import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR } from '../tree/names.ts'
-
-export interface SegmentRepairOptions extends FetchOptions {
-  logger: Logger
-  /** Where the whole prefix was downloaded to, when the backend has no `get`. */
-  rawDir?: string
-  /** An existing directory for short-lived files. */
-  scratchDir: string
-}
+import { getObject, matches, type Fetched, type FetchOptions } from './fetch.ts'
+import { restoring } from '../../boot/staged-tree.ts'
+import type { Manifest } from '../manifest.ts'
+import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR } from '../../tree/names.ts'
 
 // Each is a rotation by a snapshot that didn't get to its commit. Many of them mean that something else is wrong.
 const MAX_ORPHANS = 16
@@ -26,12 +17,12 @@ const MAX_ORPHANS = 16
  * up to which event they belong to it. The result counts only when it has the committed digest.
  *
  * @returns whether the segment holds the committed bytes now
- * @see spec 60, Hydration
+ * @see docs/concepts/durability.md
  */
 export async function repairActiveSegment(
   manifest: Manifest,
   fetched: Fetched,
-  options: SegmentRepairOptions,
+  options: FetchOptions,
 ): Promise<boolean> {
   const entry = manifest.entries[ACTIVE_SEGMENT_PATH]
   if (entry === undefined || manifest.journal.last_seq === 0) return false
@@ -60,7 +51,7 @@ export async function repairActiveSegment(
 }
 
 /** Sealed segments in the store that the manifest doesn't name, lowest number first. */
-async function findOrphans(manifest: Manifest, options: SegmentRepairOptions): Promise<string[]> {
+async function findOrphans(manifest: Manifest, options: FetchOptions): Promise<string[]> {
   const named = new Set(manifest.objects)
   const names = options.rawDir === undefined ? await listJournal(options) : namesIn(join(options.rawDir, JOURNAL_DIR))
   return names
@@ -68,7 +59,7 @@ async function findOrphans(manifest: Manifest, options: SegmentRepairOptions): P
     .toSorted((a, b) => numberOf(a) - numberOf(b))
 }
 
-async function listJournal({ store, treeKey, signal, logger }: SegmentRepairOptions): Promise<string[]> {
+async function listJournal({ store, treeKey, signal, logger }: FetchOptions): Promise<string[]> {
   const prefix = `${treeKey}/${JOURNAL_DIR}`
   try {
     const objects = await store.list(prefix, signal === undefined ? {} : { signal })
@@ -81,7 +72,7 @@ async function listJournal({ store, treeKey, signal, logger }: SegmentRepairOpti
   }
 }
 
-async function fetchOrphan(name: string, options: SegmentRepairOptions): Promise<string | undefined> {
+async function fetchOrphan(name: string, options: FetchOptions): Promise<string | undefined> {
   const { store, treeKey, signal, rawDir, scratchDir } = options
   if (rawDir !== undefined) return join(rawDir, JOURNAL_DIR, name)
   const localPath = join(scratchDir, name)
