@@ -4,7 +4,7 @@ import { ObjectStore, openObjectStore } from '@nexus/objectstore'
 import type { EngineConfig } from '../config/engine-config.ts'
 import { openSessionDurability, type SessionDurability } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
-import { systemProcesses } from '@nexus/host'
+import { type Fence, systemProcesses } from '@nexus/host'
 
 /** The store of a run, and what keeps the session in it. */
 export interface OpenedStore {
@@ -21,6 +21,7 @@ export async function openDurability(
   sessionId: string,
   config: EngineConfig,
   options: ResolvedOptions,
+  fence: Fence,
 ): Promise<OpenedStore | undefined> {
   const { backend, logger, clock } = options
   const settings = config.core.objectStore
@@ -51,6 +52,7 @@ export async function openDurability(
     random: options.random,
     logger,
     failpoint: options.failpoint,
+    fence,
   })
   return { store, durability }
 }
