@@ -7,7 +7,7 @@ const config: UserConfig = {
     index: 'src/index.ts',
     manifest: 'src/manifest.ts',
     names: 'src/names.ts',
-    'upload-digest-worker': 'src/capture/upload-digest-worker.ts',
+    'digest-worker': 'src/capture/digest-worker.ts',
   },
 }
 

@@ -15,7 +15,7 @@ import { withoutCapabilities } from '@nexus/objectstore-memory-test'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseManifest } from '../src/mirror/manifest-parse.ts'
-import { SnapshotMemory } from '../src/capture/snapshot-memory.ts'
+import { SnapshotMemory } from '../src/capture/memory.ts'
 import { describeTree, Lab, SESSION, storeOf, TREE_KEY, type Host } from './durability-fixture.ts'
 
 // More of them, and a longer limit, for whoever has just changed something: NEXUS_PROPERTY_RUNS=2000.

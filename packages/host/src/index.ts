@@ -14,6 +14,7 @@ export { isRunning, systemProcesses, type ProcessIdentity, type ProcessTable } f
 export { acquireSessionLock, adoptSessionLock, readLockState, writeLockFile } from './lock/session-lock.ts'
 export type { SessionLockOptions } from './lock/session-lock.ts'
 export type { SessionLock } from './lock/held-lock.ts'
+export { LOCK_FILE } from './lock/lock-record.ts'
 export { SessionLockedError } from './lock/session-locked-error.ts'
 
 // Files
@@ -29,3 +30,4 @@ export { parseTreePath, treeParent, TreeRoot, type TreeDirectory, type TreeSlot 
 export { readPlainFile } from './plain-file.ts'
 export { PathEscapeError } from './path-escape-error.ts'
 export { hashSteps, NOT_A_FILE, openRegular, readSteps, runSteps, type FileDigest } from './file-digest.ts'
+export { holdDirectory, type DirectoryWalkFs, type HeldDirectory } from './directory-walk.ts'

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import type { ObjectStore } from '@nexus/objectstore'
 import { readCommittedManifest, readCommittedPair } from '../mirror/manifest-store.ts'
 import type { Manifest } from '../mirror/manifest.ts'
+import { sealedSegmentNumber } from '../tree/names.ts'
 
 /** What the store holds of one session, as last seen or written by this run. */
 export class CommittedGeneration {
@@ -52,8 +53,8 @@ export class CommittedGeneration {
   get highestSealedSegment(): number | undefined {
     let highest: number | undefined
     for (const path of this.#manifest?.objects ?? []) {
-      const digits = /^journal\/events-(\d+)\.jsonl\.zst$/.exec(path)?.[1]
-      if (digits !== undefined) highest = Math.max(highest ?? 0, Number(digits))
+      const number = sealedSegmentNumber(path)
+      if (number !== undefined) highest = Math.max(highest ?? 0, number)
     }
     return highest
   }

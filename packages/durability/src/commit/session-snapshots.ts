@@ -8,7 +8,7 @@ import type { CommittedGeneration } from './committed-generation.ts'
 import type { MachineRecordFile } from '../boot/machine-record.ts'
 import type { Manifest } from '../mirror/manifest.ts'
 import type { SharedResult } from '../shared/shared-roots.ts'
-import { SnapshotMemory } from '../capture/snapshot-memory.ts'
+import { SnapshotMemory } from '../capture/memory.ts'
 import { takeSnapshot, type SnapshotResult, type SnapshotTrigger } from './snapshot.ts'
 
 /** One wish for a snapshot. */

@@ -1,22 +1,23 @@
 import { existsSync, lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
+import { readSwept } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import { type Clock, type Failpoint, type Logger, noFailpoint, silentLogger, Slices, systemClock } from '@nexus/host'
 import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
 import { buildManifest } from '../mirror/manifest-build.ts'
 import { totalBytes, type Manifest, type ManifestEntry } from '../mirror/manifest.ts'
 import { commitManifest } from '../mirror/snapshot-commit.ts'
-import { readClosedJournalSeq } from '../capture/snapshot-journal-seq.ts'
+import { readClosedJournalSeq } from '../capture/journal-seq.ts'
 import { SnapshotListing } from '../mirror/snapshot-listing.ts'
-import { SnapshotMemory } from '../capture/snapshot-memory.ts'
-import { BLOBS_DIR, immutableKind } from '../capture/snapshot-plan.ts'
-import { JOURNAL_DIR, stageParts, type StagedParts } from '../capture/snapshot-stage.ts'
+import { SnapshotMemory } from '../capture/memory.ts'
+import { stageParts, type StagedParts } from '../capture/stage.ts'
+import { BLOBS_DIR, immutableKind, JOURNAL_DIR, JOURNAL_HEADER_PATH } from '../tree/names.ts'
 import { TreeStorer, type StoredTree } from '../mirror/snapshot-tree.ts'
 import type { SnapshotOptions, SnapshotResult } from './snapshot.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
-import { sharedDigester } from '../capture/upload-digest.ts'
+import { sharedDigester } from '../capture/digester.ts'
 
 /** Failpoints of a snapshot, in the order it passes them; `object-stored` is passed once per object. */
 export const SNAPSHOT_FAILPOINTS: readonly string[] = [
@@ -84,7 +85,7 @@ export class SnapshotRun {
     const startedMs = performance.now()
     const listing = this.#openListing()
     const parts = await stageParts({ ...this.#options, stagingDir })
-    const lastSeq = parts.journal?.lastSeq ?? readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR))
+    const lastSeq = parts.journal?.lastSeq ?? (await readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR)))
     this.#refuseLostJournal(lastSeq)
     await this.#failpoint('snapshot:staged')
     const stored = withLost(await this.#storeTree(stagingDir, listing, parts), parts)
@@ -155,7 +156,7 @@ export class SnapshotRun {
   #refuseLostJournal(lastSeq: number): void {
     const { sessionId, sessionDir, committed } = this.#options
     if (committed === undefined || committed.journal.last_seq === 0) return
-    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_DIR, 'header.json'))) return
+    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_HEADER_PATH))) return
     throw new NexusError(
       'CORRUPT',
       `session ${sessionId}: its journal is gone, and the committed one ends at event ${committed.journal.last_seq}; not storing ` +
@@ -176,6 +177,9 @@ export class SnapshotRun {
       tree,
       stored: entries,
       lastSeq,
+      swept: new Set(
+        readSwept(join(this.#options.sessionDir, JOURNAL_DIR)).map(({ name }) => `${JOURNAL_DIR}/${name}`),
+      ),
       carry: (path) => this.#carry(path, sizes, stagingDir),
       slices: this.#slices,
       ...(mixedFrom === undefined ? {} : { mixedFrom }),

@@ -3,7 +3,7 @@ import type { ObjectStore } from '@nexus/objectstore'
 import type { StorageManager } from '@nexus/storage'
 import type { Clock, Failpoint, Logger } from '@nexus/host'
 import type { Manifest, MixedFrom } from '../mirror/manifest.ts'
-import type { SnapshotMemory } from '../capture/snapshot-memory.ts'
+import type { SnapshotMemory } from '../capture/memory.ts'
 import { SnapshotRun } from './snapshot-run.ts'
 
 /** What names a commit: no two commits share both. */

@@ -1,10 +1,6 @@
 import type { Logger } from '@nexus/host'
-import { isLocalPath, neverCrosses } from '../tree/keys.ts'
+import { isEnginePlace, isLocalPath, neverCrosses } from '../tree/names.ts'
 import { pathRecord, type Manifest } from './manifest.ts'
-
-/** Where the engine and its packages write by a path of their own: a link there would lead them out of the session. */
-const ENGINE_PLACE =
-  /^(?:blobs|context|files|journal|metadata|plugins)$|^(?:journal|metadata)\/|^plugins\/[^/]+(?:\/store\.db)?$/
 
 /**
  * A manifest without what never crosses: named by another build, or by somebody who wants the place of our lock. Links
@@ -19,7 +15,7 @@ export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
     const session = { session_id: manifest.session_id }
     logger.warn({ ...session, paths: left }, 'the manifest names what never leaves a machine: left out')
   }
-  const misplaced = Object.keys(links).filter((path) => ENGINE_PLACE.test(path))
+  const misplaced = Object.keys(links).filter(isEnginePlace)
   if (misplaced.length > 0) {
     const session = { session_id: manifest.session_id }
     logger.warn({ ...session, paths: misplaced }, 'the manifest names links where the engine writes: left out')
@@ -35,7 +31,7 @@ export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
     ),
     links: pick(
       links,
-      Object.keys(links).filter((path) => !isLocalPath(path) && !ENGINE_PLACE.test(path)),
+      Object.keys(links).filter((path) => !isLocalPath(path) && !isEnginePlace(path)),
     ),
   }
 }

@@ -1,25 +1,18 @@
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
-import { ACTIVE_SEGMENT } from '@nexus/journal'
 import { forEachBounded, type ObjectStore } from '@nexus/objectstore'
 import type { StorageManager } from '@nexus/storage'
 import type { Failpoint, Logger, Slices } from '@nexus/host'
 import type { Manifest, ManifestEntry } from './manifest.ts'
-import { ForeignDatabases } from '../capture/snapshot-foreign.ts'
+import { ForeignDatabases } from '../capture/foreign.ts'
 import type { SnapshotListing, StoredSizes } from './snapshot-listing.ts'
-import type { SnapshotMemory } from '../capture/snapshot-memory.ts'
-import {
-  blobDigest,
-  BLOBS_DIR,
-  OVERWRITING_RANK,
-  planObjects,
-  type ImmutableKind,
-  type PlannedObject,
-} from '../capture/snapshot-plan.ts'
-import { JOURNAL_DIR, type StagedParts } from '../capture/snapshot-stage.ts'
+import type { SnapshotMemory } from '../capture/memory.ts'
+import { OVERWRITING_RANK, planObjects, type PlannedObject } from '../capture/plan.ts'
+import type { StagedParts } from '../capture/stage.ts'
+import { ACTIVE_SEGMENT_PATH, blobDigest, BLOBS_DIR, type ImmutableKind, JOURNAL_DIR } from '../tree/names.ts'
 import type { FileStat } from '../tree/tree-stat.ts'
 import { TreeWalker, type Unstorable, type WalkedTree } from '../tree/tree-walk.ts'
-import type { FileDigester } from '../capture/upload-digest.ts'
+import type { FileDigester } from '../capture/digester.ts'
 import { Uploader, type StagedFile, type UploadOutcome } from './upload.ts'
 
 export interface TreeStorerOptions {
@@ -102,7 +95,7 @@ export class TreeStorer {
     const sources = {
       tree,
       staged,
-      isDatabase: (path: string) => path !== `${JOURNAL_DIR}/${ACTIVE_SEGMENT}`,
+      isDatabase: (path: string) => path !== ACTIVE_SEGMENT_PATH,
       sealed: parts.journal?.sealed,
       committedEntry: (path: string) => committed?.entries[path],
       isCommitted: (path: string) => named.has(path),

@@ -23,7 +23,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { storeOf } from '../../test/durability-fixture.ts'
 import { Slices } from '@nexus/host'
 import { nowNs, toFileStat, type FileStat } from '../tree/tree-stat.ts'
-import { FileDigester } from '../capture/upload-digest.ts'
+import { FileDigester } from '../capture/digester.ts'
 import { Uploader, type UploadOutcome } from './upload.ts'
 
 const { signal } = new AbortController()

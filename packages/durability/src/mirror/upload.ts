@@ -6,7 +6,7 @@ import type { ManifestEntry } from './manifest.ts'
 import { type FileDigest, NOT_A_FILE, type Slices } from '@nexus/host'
 import { isRacy, nowNs, sameFileStat, sameInode, toFileStat, type FileStat } from '../tree/tree-stat.ts'
 import { copyPrivately } from './upload-copy.ts'
-import type { FileDigester } from '../capture/upload-digest.ts'
+import type { FileDigester } from '../capture/digester.ts'
 
 /** What became of one file. */
 export type UploadOutcome =

@@ -1,10 +1,8 @@
-import { closeSync, constants, lstatSync, openSync, readdirSync, readSync } from 'node:fs'
+import { closeSync, constants, type Dirent, lstatSync, openSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemCode } from '@nexus/errors'
 import type { Manifest } from '../mirror/manifest.ts'
-
-const CONVERSATION_PATH = 'context/conversation.jsonl'
-const PLUGIN_DATABASE = /^plugins\/[^/]+\/store\.db$/
+import { CONVERSATION_PATH, isPluginDatabase, PLUGINS_DIR } from './names.ts'
 
 /** A file of blank lines that is longer than this was not made by a crash. */
 const LOOK_BYTES = 64 * 1024
@@ -13,7 +11,7 @@ const LOOK_BYTES = 64 * 1024
 export interface LocalTree {
   /** The conversation holds something. */
   readonly hasConversation: boolean
-  /** Session-relative paths of the plugins' databases. */
+  /** Session-relative paths of the plugins' databases that hold something. */
   readonly databases: ReadonlySet<string>
 }
 
@@ -28,7 +26,7 @@ export function lookAtTree(sessionDir: string): LocalTree {
  */
 export function lacks({ hasConversation, databases }: LocalTree, { entries, objects }: Manifest): boolean {
   if (!hasConversation && (entries[CONVERSATION_PATH]?.size ?? 0) > 0) return true
-  return objects.some((path) => PLUGIN_DATABASE.test(path) && !databases.has(path))
+  return objects.some((path) => isPluginDatabase(path) && (entries[path]?.size ?? 1) > 0 && !databases.has(path))
 }
 
 /** A file that a crash of the host's file system emptied, while it was being replaced, may be left with blank lines. */
@@ -54,15 +52,31 @@ function holdsConversation(sessionDir: string): boolean {
 
 function databasesIn(sessionDir: string): Set<string> {
   const found = new Set<string>()
-  let names: string[]
-  try {
-    names = readdirSync(join(sessionDir, 'plugins'))
-  } catch {
-    return found
-  }
-  for (const name of names) {
-    const path = `plugins/${name}/store.db`
-    if (lstatSync(join(sessionDir, path), { throwIfNoEntry: false }) !== undefined) found.add(path)
+  const pending = [PLUGINS_DIR]
+  for (let dir = pending.pop(); dir !== undefined; dir = pending.pop()) {
+    for (const entry of entriesOf(join(sessionDir, dir))) {
+      const path = `${dir}/${entry.name}`
+      // Not through a link: what lies behind it is no part of the tree.
+      if (entry.isDirectory()) pending.push(path)
+      else if (entry.isFile() && isPluginDatabase(path) && holdsDatabase(join(sessionDir, path))) found.add(path)
+    }
   }
   return found
+}
+
+function entriesOf(dir: string): Dirent[] {
+  try {
+    // A link in the place of the directory would be followed here.
+    return lstatSync(dir).isDirectory() ? readdirSync(dir, { withFileTypes: true }) : []
+  } catch {
+    return []
+  }
+}
+
+/** Looked at, never opened: SQLite holds locks on it. A new database may have all it holds in its write-ahead log. */
+export function holdsDatabase(path: string): boolean {
+  return [path, `${path}-wal`].some((each) => {
+    const stats = lstatSync(each, { throwIfNoEntry: false })
+    return stats?.isFile() === true && stats.size > 0
+  })
 }

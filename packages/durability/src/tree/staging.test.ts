@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, sym
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { neverCrosses } from './keys.ts'
+import { neverCrosses } from './names.ts'
 import { createStagingDir, removeStagingDir, sweepStaging, type StagingDir } from './staging.ts'
 
 let root: string

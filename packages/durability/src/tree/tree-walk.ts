@@ -1,7 +1,7 @@
 import nodeFs, { type BigIntStats } from 'node:fs'
 import { fromSystemError, systemCode } from '@nexus/errors'
 import { keyFault } from '@nexus/objectstore'
-import { isLocalName, isSidecarName } from './keys.ts'
+import { isLocalName, isSidecarName } from './names.ts'
 import { Slices } from '@nexus/host'
 import { isRacy, nowNs, sameDirectory, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
 

@@ -1,11 +1,9 @@
 import { join } from 'node:path'
+import { CONFIG_SNAPSHOT_PATH } from '@nexus/durability/names'
 import { NexusError } from '@nexus/errors'
 import { readPlainFile } from '@nexus/host'
 import type { LoadedConfig } from '../config/load.ts'
 import { mergeForResume } from '../config/merge-for-resume.ts'
-
-/** Where the configuration of a session is kept inside its tree: the original bytes, never expanded values. */
-export const CONFIG_SNAPSHOT_PATH = 'metadata/config-snapshot.yaml'
 
 /**
  * What a resumed session runs under: the given configuration, and of the snapshot in its tree what is the session's.

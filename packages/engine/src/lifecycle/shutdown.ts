@@ -3,7 +3,7 @@ import type { EventBus } from '../bus/event-bus.ts'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { atomicWriteFile, Deadline } from '@nexus/host'
 import { endedMeta } from '../session/meta.ts'
-import { CONFIG_SNAPSHOT_PATH } from './resume-config.ts'
+import { CONFIG_SNAPSHOT_PATH } from '@nexus/durability/names'
 import type { RunningSession } from './running-session.ts'
 
 /** Why and how a session ends. */

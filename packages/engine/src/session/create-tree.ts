@@ -4,8 +4,8 @@ import { rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
 import { atomicWriteFile, type Clock, type Failpoint, noFailpoint, syncDirectory, systemClock } from '@nexus/host'
-import { META_PATH, newSessionMeta, serializeMeta, type SessionProfile } from './meta.ts'
-import { SESSION_DIRECTORIES, validateSessionId } from '@nexus/durability/names'
+import { newSessionMeta, serializeMeta, type SessionProfile } from './meta.ts'
+import { META_PATH, SESSION_DIRECTORIES, validateSessionId } from '@nexus/durability/names'
 
 /** How {@link createSessionTree} makes a session. */
 export interface CreateSessionTreeOptions {
@@ -32,7 +32,7 @@ const DIRECTORY_MODE = 0o700
  *
  * @returns the absolute directory
  * @throws NexusError `INVALID_ARGUMENT` for a bad id, `PRECONDITION` when there is a tree already, `PERMISSION`, `LOCAL_IO`
- * @see spec 10, Tree
+ * @see docs/formats/session-tree.md
  */
 export async function createSessionTree(
   root: string,

@@ -1,6 +1,6 @@
 import { lstatSync } from 'node:fs'
 import { basename } from 'node:path'
-import { neverCrosses } from '@nexus/durability/names'
+import { isDatabaseName, neverCrosses } from '@nexus/durability/names'
 import type { Logger, TreeRoot } from '@nexus/host'
 
 /** What file events go out on; the event bus fits. */
@@ -31,7 +31,6 @@ interface FilePayload {
 }
 
 const SOURCE = 'nexus.session'
-const DATABASE_NAME = /\.(?:db|db3|sqlite|sqlite3)$/i
 
 /** Puts file events on the bus of a session, once there is one. Never throws: the write it tells of has happened. */
 export class FileAnnouncer {
@@ -97,7 +96,7 @@ export class FileAnnouncer {
     try {
       const slot = this.#root.openSlot(given)
       try {
-        const silent = neverCrosses(slot.relPath) || DATABASE_NAME.test(basename(slot.relPath))
+        const silent = neverCrosses(slot.relPath) || isDatabaseName(basename(slot.relPath))
         if (silent || slot.stats?.isFile() !== true) return undefined
         return { path: slot.relPath, sizeBytes: lstatSync(slot.path).size }
       } finally {

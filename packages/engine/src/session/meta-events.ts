@@ -8,7 +8,7 @@ import type { SessionWorkspace } from './workspace.ts'
  * `agent.turn.end`. Usage that isn't a number of at least 0 counts nothing.
  *
  * @returns ends it
- * @see spec 10, Tree
+ * @see docs/formats/session-tree.md
  */
 export function subscribeMeta(bus: EventSubscribing, workspace: SessionWorkspace): () => void {
   const update = (event: NexusEvent, change: (meta: SessionMeta) => Partial<SessionMeta>): Promise<void> => {

@@ -1,9 +1,7 @@
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
+import { META_PATH } from '@nexus/durability/names'
 import { readPlainFile } from '@nexus/host'
-
-/** Session-relative path of the metadata. */
-export const META_PATH = 'metadata/session.json'
 
 /** What a session knows of itself, kept in `metadata/session.json` (snake_case there). */
 export interface SessionMeta {

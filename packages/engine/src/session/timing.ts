@@ -1,9 +1,7 @@
+import { TIMING_PATH } from '@nexus/durability/names'
 import type { EventSubscribing } from '../bus/event-bus.ts'
 import type { Clock } from '@nexus/host'
 import type { SessionWorkspace } from './workspace.ts'
-
-/** Session-relative path of the turn times. */
-const TIMING_PATH = 'metadata/timing.jsonl'
 
 /** A line of `metadata/timing.jsonl`. The start is missing for a turn that began in an earlier run. */
 export interface TurnTiming {
@@ -22,7 +20,7 @@ const MAX_OPEN_TURNS = 1024
  * Writes one line to `metadata/timing.jsonl` for every completed turn.
  *
  * @returns ends it
- * @see spec 10, Tree
+ * @see docs/formats/session-tree.md
  */
 export function subscribeTiming(
   bus: EventSubscribing,

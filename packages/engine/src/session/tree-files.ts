@@ -1,5 +1,6 @@
 import { closeSync, lstatSync, readdirSync, readFile, unlinkSync } from 'node:fs'
 import { promisify } from 'node:util'
+import { readRefusal, writeRefusal } from '@nexus/durability/names'
 import { fromSystemError, NexusError } from '@nexus/errors'
 import {
   atomicWriteFile,
@@ -42,9 +43,22 @@ export class TreeFiles {
     this.#unsynced = new UnsyncedPaths(root)
   }
 
-  /** Replaces the whole file. `done` runs in the order of the writes, before the next one to this path starts. */
-  async write(path: string, data: string | Uint8Array, done: (change: FileChange) => void): Promise<void> {
-    await this.#change(path, 'session.write', async (slot) => {
+  /**
+   * Replaces the whole file. `done` runs in the order of the writes, before the next one to this path starts.
+   *
+   * @throws NexusError `INVALID_ARGUMENT` for a file of the engine, under whatever name it is reached
+   */
+  async write(path: string, data: Uint8Array, done: (change: FileChange) => void): Promise<void> {
+    await this.#write(path, data, done, writeRefusal)
+  }
+
+  /** {@link write} for the engine itself. */
+  async writeOwn(path: string, data: Uint8Array, done: (change: FileChange) => void): Promise<void> {
+    await this.#write(path, data, done, () => undefined)
+  }
+
+  async #write(path: string, data: Uint8Array, done: (change: FileChange) => void, refusal: Refusal): Promise<void> {
+    await this.#change(path, 'session.write', refusal, async (slot) => {
       const { existed, sizeBytes } = await atomicWriteFile(slot.path, data, {
         fsync: this.#fsync === 'none' ? false : this.#fsync === 'every-event' || 'file-only',
         failpoint: this.#failpoint,
@@ -56,9 +70,8 @@ export class TreeFiles {
   }
 
   /** Appends in one write call. */
-  async append(path: string, data: string | Uint8Array, done: (change: FileChange) => void): Promise<void> {
-    const bytes = typeof data === 'string' ? Buffer.from(data, 'utf8') : data
-    await this.#change(path, 'session.append', async (slot) => {
+  async append(path: string, bytes: Uint8Array, done: (change: FileChange) => void): Promise<void> {
+    await this.#change(path, 'session.append', writeRefusal, async (slot) => {
       done(await appendRecord(slot, bytes, this.#failpoint, (fd, created) => this.#appended(fd, slot, created)))
     })
   }
@@ -73,12 +86,16 @@ export class TreeFiles {
     }
   }
 
-  async #change(path: string, op: string, change: (slot: TreeSlot) => Promise<void>): Promise<void> {
+  async #change(path: string, op: string, refusal: Refusal, change: (slot: TreeSlot) => Promise<void>): Promise<void> {
+    refuseEngineFile(path, refusal, op)
     // The queue goes by the real path: two names of one file share it. Who has to wait looks again when its turn comes,
     // and holds no descriptor until then.
     const named = this.#open(path, true)
     const startsNow = this.#queue.isFree(named.relPath)
-    if (!startsNow) named.close()
+    const refused = refusal(named.relPath) !== undefined
+    if (!startsNow || refused) named.close()
+    // A link to a file of the engine is no way around.
+    if (refused) refuseEngineFile(named.relPath, refusal, op)
     await this.#queue.run(named.relPath, async () => {
       const slot = startsNow ? named : this.#open(named.relPath, true)
       try {
@@ -94,10 +111,12 @@ export class TreeFiles {
 
   /** Removes a file, or the link itself when the last component is one that stays inside. */
   async remove(path: string, done: (path: string) => void): Promise<void> {
+    refuseEngineFile(path, writeRefusal, 'session.delete')
     // Where a link leads decides whether it may be touched; what is removed is the link.
     this.#open(path, false).close()
     const named = this.#root.openSlot(path, { followLast: false })
     named.close()
+    refuseEngineFile(named.relPath, writeRefusal, 'session.delete')
     await this.#queue.run(named.relPath, async () => {
       const slot = this.#root.openSlot(named.relPath, { followLast: false })
       try {
@@ -116,9 +135,11 @@ export class TreeFiles {
 
   /** The content of a regular file. */
   async read(path: string): Promise<Buffer> {
+    refuseEngineFile(path, readRefusal, 'session.read')
     const slot = this.#open(path, false)
     let fd: number
     try {
+      refuseEngineFile(slot.relPath, readRefusal, 'session.read')
       fd = openToRead(slot)
     } finally {
       slot.close()
@@ -198,6 +219,14 @@ export class TreeFiles {
   #open(path: string, create: boolean): TreeSlot {
     return this.#root.openSlot(path, create ? { create: true, onCreate: this.#onCreate } : {})
   }
+}
+
+type Refusal = (path: string) => string | undefined
+
+function refuseEngineFile(path: string, refusal: Refusal, op: string): void {
+  const why = refusal(path)
+  if (why === undefined) return
+  throw new NexusError('INVALID_ARGUMENT', `${JSON.stringify(path)} belongs to the engine: ${why}`, { op, key: path })
 }
 
 /** A name that isn't UTF-8 comes back as one that doesn't exist. */

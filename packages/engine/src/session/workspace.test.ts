@@ -164,3 +164,78 @@ describe('durability by policy', () => {
     await Promise.all(writes)
   })
 })
+
+describe('the files of the engine in a session', () => {
+  const paths = [
+    'metadata/config-snapshot.yaml',
+    'metadata/session.json',
+    'journal/events.jsonl',
+    'journal/cache/tool/x.json',
+    'plugins/a/store.db',
+    'plugins/a/b/store.db',
+    'plugins/a/b/store.db-wal',
+    `blobs/ab/${'ab'.repeat(32)}.bin`,
+    'blobs',
+    'session.lock',
+  ]
+
+  it.each(paths)('can be neither written nor appended to nor deleted: %s', async (path) => {
+    const { workspace, dir, seen } = await openTestWorkspace()
+    const before = listing(dir)
+    const refused = { code: 'INVALID_ARGUMENT', key: path, message: expect.stringContaining('belongs to the engine') }
+    await expect(workspace.writeFile(path, 'x')).rejects.toMatchObject(refused)
+    await expect(workspace.appendFile(path, 'x')).rejects.toMatchObject(refused)
+    await expect(workspace.deleteFile(path)).rejects.toMatchObject(refused)
+    expect(listing(dir)).toEqual(before)
+    expect(seen.events).toEqual([])
+  })
+
+  it('can not be reached through a link inside the session either', async () => {
+    const { workspace, dir } = await openTestWorkspace()
+    mkdirSync(join(dir, 'plugins/a/b'), { recursive: true })
+    writeFileSync(join(dir, 'plugins/a/b/store.db'), 'rows')
+    symlinkSync('../metadata', join(dir, 'files/meta'))
+    symlinkSync('../plugins/a/b/store.db', join(dir, 'files/db'))
+    const refused = { code: 'INVALID_ARGUMENT', message: expect.stringContaining('belongs to the engine') }
+    await expect(workspace.writeFile('files/meta/config-snapshot.yaml', 'x')).rejects.toMatchObject(refused)
+    await expect(workspace.appendFile('files/db', 'x')).rejects.toMatchObject(refused)
+    await expect(workspace.readFile('files/db')).rejects.toMatchObject(refused)
+    await expect(workspace.deleteFile('files/meta/session.json')).rejects.toMatchObject(refused)
+    expect(existsSync(join(dir, 'metadata/session.json'))).toBe(true)
+  })
+
+  it('leave the conversation, turn times and the rest of the tree to others', async () => {
+    const { workspace } = await openTestWorkspace()
+    for (const path of [
+      'context/conversation.jsonl',
+      'metadata/timing.jsonl',
+      'plugins/a/cache.json',
+      'files/store.db',
+    ]) {
+      await workspace.writeFile(path, 'x')
+      await workspace.deleteFile(path)
+    }
+  })
+})
+
+describe('data that is neither text nor bytes', () => {
+  it.each([undefined, null, 7, true, {}, ['x'], new ArrayBuffer(2), Promise.resolve('x')])(
+    'is refused before anything is touched: %s',
+    async (data) => {
+      const { workspace, dir } = await openTestWorkspace()
+      await workspace.writeFile('files/x', 'kept')
+      const before = listing(dir)
+      const refused = { code: 'INVALID_ARGUMENT', key: 'files/x' }
+      await expect(workspace.writeFile('files/x', data as string)).rejects.toMatchObject(refused)
+      await expect(workspace.appendFile('files/x', data as string)).rejects.toMatchObject(refused)
+      await expect(workspace.writeFile(data as string, 'x')).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+      expect(listing(dir)).toEqual(before)
+    },
+  )
+
+  it('does not mean a view of other elements: its bytes are written', async () => {
+    const { workspace } = await openTestWorkspace()
+    await workspace.writeFile('files/x', new Uint16Array([0x4241, 0x4443]) as unknown as Uint8Array)
+    expect(await workspace.readFile('files/x')).toEqual(Buffer.from('ABCD'))
+  })
+})

@@ -12,12 +12,20 @@ import {
   parseTreePath,
   silentLogger,
   systemClock,
+  treeParent,
   TreeRoot,
 } from '@nexus/host'
-import { neverCrosses, validateSessionId } from '@nexus/durability/names'
+import {
+  BLOBS_DIR,
+  CONTEXT_DIR,
+  databasePath,
+  FILES_DIR,
+  META_PATH,
+  METADATA_DIR,
+  validateSessionId,
+} from '@nexus/durability/names'
 import { FileAnnouncer, type EmitTarget, type FileChange } from './file-events.ts'
 import {
-  META_PATH,
   newSessionMeta,
   readSessionMeta,
   resumedMeta,
@@ -53,11 +61,6 @@ export interface WriteOptions {
   via?: EmitTarget
 }
 
-// Never opened from here: closing any descriptor of a connected database drops the locks that SQLite holds on it for the
-// whole process.
-const JOURNAL_FILE = /^journal\/(?!cache\/)/
-const PLUGIN_DATABASE = /^plugins\/.*\/store\.db$/
-
 /**
  * Opens an existing session directory and marks it active: metadata are loaded (or made, when there are none) and
  * rewritten silently. Damaged metadata never keep a session from opening: they are set aside and begun anew, with a warning.
@@ -68,7 +71,7 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Sess
   const { logger = silentLogger, clock = systemClock, profile = {} } = options
   const id = validateSessionId(options.id)
   const root = new TreeRoot(options.dir)
-  root.openDirectory('metadata', { create: true }).close()
+  root.openDirectory(METADATA_DIR, { create: true }).close()
   const path = join(root.dir, META_PATH)
   let meta: SessionMeta | undefined
   try {
@@ -93,7 +96,7 @@ export async function openWorkspace(options: OpenWorkspaceOptions): Promise<Sess
  *
  * Every helper announces what it did; with handlers running the returned promise waits for them.
  *
- * @see spec 10, Workspace API
+ * @see docs/concepts/session.md
  */
 export class SessionWorkspace {
   readonly id: string
@@ -123,19 +126,19 @@ export class SessionWorkspace {
   }
 
   get contextDir(): string {
-    return join(this.dir, 'context')
+    return join(this.dir, CONTEXT_DIR)
   }
 
   get filesDir(): string {
-    return join(this.dir, 'files')
+    return join(this.dir, FILES_DIR)
   }
 
   get blobsDir(): string {
-    return join(this.dir, 'blobs')
+    return join(this.dir, BLOBS_DIR)
   }
 
   get metadataDir(): string {
-    return join(this.dir, 'metadata')
+    return join(this.dir, METADATA_DIR)
   }
 
   /** From now on writes are announced. */
@@ -148,17 +151,18 @@ export class SessionWorkspace {
    * ones, and so does a resume after a crash. The mode of an existing file is kept; a new one has 0600 less the umask.
    *
    * @throws PathEscapeError
-   * @throws NexusError `INVALID_ARGUMENT` when something else than a file is there, `LOCAL_IO`, `PERMISSION`
+   * @throws NexusError `INVALID_ARGUMENT` for a file of the engine, for data that is neither text nor bytes, and when
+   *   something else than a file is there; `LOCAL_IO`, `PERMISSION`
    */
   async writeFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.write(this.#writable(path), data, announced.changed)
+    await this.#files.write(this.#writable(path), bytesOf(data, path), announced.changed)
     await announced.handled()
   }
 
   /** The bytes of a file. `NOT_FOUND` when there is none. */
   async readFile(path: string): Promise<Buffer> {
-    return await this.#files.read(fileOfSession(path))
+    return await this.#files.read(parseTreePath(path))
   }
 
   /**
@@ -167,7 +171,7 @@ export class SessionWorkspace {
    */
   async appendFile(path: string, data: string | Uint8Array, options: WriteOptions = {}): Promise<void> {
     const announced = this.#announcing(options)
-    await this.#files.append(this.#writable(path), data, announced.changed)
+    await this.#files.append(this.#writable(path), bytesOf(data, path), announced.changed)
     await announced.handled()
   }
 
@@ -210,9 +214,10 @@ export class SessionWorkspace {
    * @throws NexusError `INVALID_ARGUMENT` when the id can't be a directory
    */
   pluginDir(pluginId: string): string {
-    const segments = validatePluginId(pluginId)
-    this.#files.makeDirectory(`plugins/${segments.join('/')}`)
-    return join(this.dir, 'plugins', ...segments)
+    validatePluginId(pluginId)
+    const path = treeParent(databasePath(pluginId))
+    this.#files.makeDirectory(path)
+    return join(this.dir, path)
   }
 
   /** Connects the blobs to an object store; before {@link blobStore} is first called. */
@@ -249,7 +254,7 @@ export class SessionWorkspace {
   }
 
   #writable(path: string): string {
-    const file = writableFile(path)
+    const file = parseTreePath(path)
     this.#refuseClosed('session.write', file)
     return file
   }
@@ -274,7 +279,7 @@ export class SessionWorkspace {
     this.#refuseClosed('session.saveMeta')
     this.#meta = meta
     const announced = this.#announcing(options)
-    await this.#files.write(META_PATH, serializeMeta(meta), (change) =>
+    await this.#files.writeOwn(META_PATH, Buffer.from(serializeMeta(meta)), (change) =>
       announced.changed({ ...change, created: false }),
     )
     await announced.handled()
@@ -309,23 +314,15 @@ export class SessionWorkspace {
   }
 }
 
-/** The journal's writer has its files open: whoever replaced one would leave it writing to a file without a name. */
-function writableFile(path: string): string {
-  const parsed = fileOfSession(path)
-  if (!JOURNAL_FILE.test(parsed)) return parsed
-  const message = `${JSON.stringify(parsed)} belongs to the engine: what it holds is written by emitting events`
-  throw new NexusError('INVALID_ARGUMENT', message, { op: 'session.path', key: parsed })
-}
-
-function fileOfSession(path: string): string {
-  const parsed = parseTreePath(path)
-  const isDatabase = PLUGIN_DATABASE.test(parsed)
-  if (isDatabase || neverCrosses(parsed)) {
-    const way = isDatabase ? 'reach it through ctx.storage' : 'use another name, for one like this is never stored'
-    throw new NexusError('INVALID_ARGUMENT', `${JSON.stringify(parsed)} belongs to the engine: ${way}`, {
-      op: 'session.path',
-      key: parsed,
-    })
-  }
-  return parsed
+/** The bytes to write. Anything else would be written as an empty file, or as what `String` makes of it. */
+function bytesOf(data: unknown, path: string): Uint8Array {
+  if (typeof data === 'string') return Buffer.from(data, 'utf8')
+  if (data instanceof Uint8Array) return data
+  // Of another realm, or wider than a byte: its memory is what `node:fs` would write, too.
+  if (ArrayBuffer.isView(data)) return new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  throw new NexusError(
+    'INVALID_ARGUMENT',
+    `${JSON.stringify(path)} was given ${data === null ? 'null' : `a value of type ${typeof data}`} to write: give it a string or a Uint8Array`,
+    { op: 'session.write', key: path },
+  )
 }

@@ -2,6 +2,7 @@ import { durabilityFile, durabilityTest, unitTest, type Mutant } from './mutant.
 
 const TREE = durabilityFile('snapshot-tree')
 const UPLOAD = durabilityFile('upload')
+const NAMES = 'packages/durability/src/tree/names.ts'
 
 /** What a snapshot uploads, skips and names. */
 export const snapshotMutants: readonly Mutant[] = [
@@ -38,7 +39,7 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'no-order-of-uploads',
     breaks: 'overwrites committed objects before new ones are stored',
-    file: durabilityFile('snapshot-plan'),
+    file: durabilityFile('plan'),
     find: `export const OVERWRITING_RANK = 2`,
     replace: `export const OVERWRITING_RANK = 0`,
     tests: [
@@ -75,9 +76,9 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'lock-crosses',
     breaks: 'stores the session lock with the tree',
-    file: durabilityFile('keys'),
-    find: `(name === SESSION_LOCK || STAGING_NAME.test(name))`,
-    replace: `STAGING_NAME.test(name)`,
+    file: NAMES,
+    find: `(name === LOCK_FILE || STAGING.test(name))`,
+    replace: `STAGING.test(name)`,
     tests: [unitTest('snapshot', 'keeps what never crosses here')],
   },
   {
@@ -99,7 +100,7 @@ export const snapshotMutants: readonly Mutant[] = [
   {
     id: 'database-copied-raw',
     breaks: 'stores databases of the run as they lie on the disk, without their write-ahead log',
-    file: durabilityFile('snapshot-stage'),
+    file: durabilityFile('stage'),
     find: `staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath)`,
     replace: `staged(path, copy.livePath, copy.sizeBytes, copy.livePath)`,
     tests: [
