@@ -31,7 +31,7 @@ export async function listObjects(bucket: Bucket, keyPrefix: string, options: Op
     for (const { name, size, updated } of items) {
       const key = trimKeyPrefix(name, prefix)
       if (key === undefined) continue
-      const sizeBytes = /^\d+$/.test(String(size)) ? Number(size) : Number.NaN
+      const sizeBytes = /^\d+$/.test(size) ? Number(size) : Number.NaN
       if (!Number.isSafeInteger(sizeBytes)) throw nonsense(`a size of ${quoteKey(key)} that is none`)
       if (isFolderPlaceholder(key, sizeBytes)) continue
       objects.push({ key, size: sizeBytes, ...(updated === undefined ? {} : { modTime: new Date(updated) }) })

@@ -117,7 +117,8 @@ export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise
     const routed = routeRequest(message)
     if (routed === undefined) return sendError(response, new ApiError(404, 'notFound', 'Not Found'), false)
     if (quirks.ignoresConditions === true) {
-      for (const name of [...routed.query.keys()]) if (name.startsWith('if')) routed.query.delete(name)
+      const conditions = [...routed.query.keys()].filter((name) => name.startsWith('if'))
+      for (const name of conditions) routed.query.delete(name)
     }
     const key = routed.name === '' ? uploads.nameOf(routed.query) : routed.name
     log.push(`${routed.operation} ${key}`)
