@@ -8,4 +8,5 @@ parentPort?.on('message', (how: 'exit' | 'throw') => {
   if (how === 'exit') process.exit()
   throw new Error('nobody catches this')
 })
+// oxlint-disable-next-line unicorn/require-post-message-target-origin
 parentPort?.postMessage('held')

@@ -17,7 +17,9 @@ async function holding(dir: string): Promise<Worker> {
 
 const ENDS: [string, (worker: Worker) => unknown][] = [
   ['terminate()', (worker) => worker.terminate()],
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
   ['process.exit() in it', (worker) => worker.postMessage('exit')],
+  // oxlint-disable-next-line unicorn/require-post-message-target-origin
   ['an uncaught error', (worker) => worker.postMessage('throw')],
 ]
 
