@@ -221,10 +221,7 @@ export class Engine {
    * @throws what {@link boot} and {@link stop} throw; `FENCED` or `LOCKED` when another host or process took the session
    */
   async run(): Promise<void> {
-    let release: () => void = () => undefined
-    const terminated = new Promise<string>((resolve) => {
-      release = watchTermination(resolve)
-    })
+    const { terminated, release } = watchTermination()
     try {
       const booted = this.#phase === 'new' ? this.boot() : Promise.resolve()
       // One that is ended while it boots rejects, and the end says why.

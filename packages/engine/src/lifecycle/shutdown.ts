@@ -66,7 +66,9 @@ export async function shutdownSession({ session, bus, fence, options, reason, cl
     }
     await step('files', closing, () => workspace.idle())
     detachSession(session, bus)
-    await step('journal', closing, () => (clean ? journal.close() : journal.abandon()), clean)
+    // What it can't write by then is lost, and no timer of it may keep the process.
+    const deadlineMs = closing.leftMs
+    await step('journal', closing, () => (clean ? journal.close({ deadlineMs }) : journal.abandon()), clean)
     await step('databases', closing, () => storage.closeAll(), clean)
     await durability?.finish({ clean, timeoutMs: total.leftMs })
   } catch (error) {
