@@ -47,6 +47,7 @@ export { forEachBounded } from './transfer/pool.ts'
 export { parseRetryAfter, retrying, type RetryOptions } from './transfer/retrying.ts'
 export { monotonicProgress, type TransferProgress } from './transfer/monotonic-progress.ts'
 export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.ts'
+export { decoderOf, encodingOf } from './transfer/encoding.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
 
 // Errors, and what must not be in them
