@@ -8,7 +8,7 @@ import Database from 'better-sqlite3'
 import { JournalReader } from '@nexus/journal'
 import { ObjectStore } from '@nexus/objectstore'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { HYDRATE_FAILPOINTS } from '../src/boot/hydrate-run.ts'
+import { HYDRATE_FAILPOINTS } from '../src/boot/hydrate.ts'
 import { hydrateSession, type HydrateResult } from '../src/boot/hydrate.ts'
 import { readCommittedManifest } from '../src/mirror/manifest-store.ts'
 import { SNAPSHOT_FAILPOINTS } from '../src/commit/snapshot-run.ts'
@@ -179,11 +179,13 @@ describe('a process killed inside a hydration', () => {
 
 describe('failpoints', () => {
   it('in the sources of snapshot and hydration are all listed, and all that are listed are there', () => {
-    const dir = fileURLToPath(new URL('../src/durability/', import.meta.url))
+    const dir = fileURLToPath(new URL('../src/', import.meta.url))
     const found = new Set<string>()
-    for (const file of readdirSync(dir)) {
-      if (!/^(snapshot|hydrate)[a-z-]*\.ts$/.test(file)) continue
-      for (const [, name] of readFileSync(join(dir, file), 'utf8').matchAll(/failpoint\('([a-z-]+:[a-z-]+)'\)/g))
+    for (const file of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
+      if (!file.endsWith('.ts') || file.endsWith('.test.ts')) continue
+      for (const [, name] of readFileSync(join(dir, file), 'utf8').matchAll(
+        /failpoint\('((?:snapshot|hydrate):[a-z-]+)'\)/g,
+      ))
         found.add(name ?? '')
     }
     expect([...found].toSorted()).toEqual([...SNAPSHOT_FAILPOINTS, ...HYDRATE_FAILPOINTS].toSorted())

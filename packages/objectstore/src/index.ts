@@ -54,7 +54,7 @@ export { parseRetryAfter, retrying, type RetryOptions } from './transfer/retryin
 export { Slots, type Waiter } from './transfer/slots.ts'
 export { SharedWait } from './transfer/shared-wait.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
-export { redactSecrets } from './call/redact.ts'
+export { redactError, redactSecrets } from './call/redact.ts'
 export { hideSecrets } from './call/secret-values.ts'
 export {
   assertBackend,

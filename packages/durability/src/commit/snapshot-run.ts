@@ -1,6 +1,7 @@
 import { existsSync, lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
+import { readSwept } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import { type Clock, type Failpoint, type Logger, noFailpoint, silentLogger, Slices, systemClock } from '@nexus/host'
 import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
@@ -84,7 +85,7 @@ export class SnapshotRun {
     const startedMs = performance.now()
     const listing = this.#openListing()
     const parts = await stageParts({ ...this.#options, stagingDir })
-    const lastSeq = parts.journal?.lastSeq ?? readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR))
+    const lastSeq = parts.journal?.lastSeq ?? (await readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR)))
     this.#refuseLostJournal(lastSeq)
     await this.#failpoint('snapshot:staged')
     const stored = withLost(await this.#storeTree(stagingDir, listing, parts), parts)
@@ -176,6 +177,9 @@ export class SnapshotRun {
       tree,
       stored: entries,
       lastSeq,
+      swept: new Set(
+        readSwept(join(this.#options.sessionDir, JOURNAL_DIR)).map(({ name }) => `${JOURNAL_DIR}/${name}`),
+      ),
       carry: (path) => this.#carry(path, sizes, stagingDir),
       slices: this.#slices,
       ...(mixedFrom === undefined ? {} : { mixedFrom }),

@@ -1,15 +1,10 @@
-import { durabilityFile, durabilityTest, engineTest, unitTest, type Mutant } from './mutant.ts'
-
-const RUN = durabilityFile('hydrate-run')
-const FETCH = durabilityFile('hydrate-fetch')
-const JUDGE = durabilityFile('hydrate-judge')
+import { durabilityFile, durabilityTest, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 /** What a hydration takes, refuses and repairs. */
-export const hydrationMutants: readonly Mutant[] = [
+export const hydrationMutants: readonly WrittenMutant[] = [
   {
     id: 'digests-unchecked',
     breaks: 'believes what it fetched without comparing digests',
-    file: FETCH,
     find: `if (digest.bytes !== entry.size || digest.sha256 !== entry.sha256) {`,
     replace: `if (digest.bytes !== entry.size) {`,
     tests: [
@@ -20,7 +15,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'prune-forgotten',
     breaks: 'keeps what lies under the prefix and no manifest names',
-    file: durabilityFile('hydrate-unnamed'),
     find: `const isExtra = (path: string): boolean => isBlob(path) && !named.has(path) && !isBelowLeaf(path, named)`,
     replace: `const isExtra = (path: string): boolean => !named.has(path) && !isBelowLeaf(path, named)`,
     tests: [unitTest('hydrate', 'nothing of what was pruned is left in the tree')],
@@ -28,7 +22,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'manifest-unscrubbed',
     breaks: 'restores a lock, sidecars and temporary files that a manifest names',
-    file: durabilityFile('manifest-scrub'),
     find: `const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))`,
     replace: `const kept = objects`,
     tests: [unitTest('hydrate', 'with a manifest that names our lock')],
@@ -36,7 +29,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'lock-not-staged',
     breaks: 'lets the tree appear without our lock in it',
-    file: RUN,
     find: `await prepareStaging(stagingDir)`,
     replace: `void prepareStaging`,
     tests: [unitTest('hydrate', 'has our lock in the tree from the first moment it can be seen')],
@@ -44,7 +36,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'outage-is-never-seen',
     breaks: 'takes a store that fails for one that has no manifest',
-    file: durabilityFile('manifest-store'),
     find: `if (isNexusError(error, 'NOT_FOUND') && error.op !== READ_LOCAL) return undefined`,
     replace: `if (isNexusError(error)) return undefined`,
     tests: [unitTest('manifest-store', 'is never "none" when the store fails')],
@@ -52,7 +43,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'append-not-cut',
     breaks: 'restores an object with what an interrupted snapshot appended to it',
-    file: FETCH,
     find: `if (digest.size > entry.size) {`,
     replace: `if (digest.size < entry.size) {`,
     tests: [unitTest('hydrate', 'that appended to an object is undone by cutting it back')],
@@ -60,15 +50,13 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'segment-not-rebuilt',
     breaks: 'gives up an active segment that a rotation emptied',
-    file: RUN,
-    find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH)) {`,
-    replace: `if (fetched.differing.has('')) {`,
+    find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH)) await`,
+    replace: `if (fetched.differing.has('')) await`,
     tests: [durabilityTest('snapshot-journal', 'a rotation inside an interrupted snapshot')],
   },
   {
     id: 'lost-object-ignored',
     breaks: 'boots without an object that the manifest names and the store lost',
-    file: JUDGE,
     find: `if (lost !== undefined) {`,
     replace: `if (lost === '') {`,
     tests: [unitTest('hydrate', 'that lost a named object fails the boot and names it')],
@@ -76,7 +64,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'mixture-unreported',
     breaks: 'says nothing of objects that an interrupted snapshot overwrote',
-    file: JUDGE,
     find: `return { generation, reason: REASON, paths }`,
     replace: `return undefined`,
     tests: [
@@ -87,7 +74,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'newer-commit-unread',
     breaks: 'takes a commit that landed during the hydration for damage',
-    file: RUN,
     find: `if (!isWhole(fetched)) {`,
     replace: `if (isWhole(fetched) && manifest.generation < 0) {`,
     tests: [unitTest('hydrate', 'of another host that ended well while we fetched is followed')],
@@ -95,15 +81,14 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'half-tree-left',
     breaks: 'leaves a staging directory behind when it fails',
-    file: RUN,
-    find: `await removeStagingDir(stagingDir).catch((error: unknown) => {`,
-    replace: `await Promise.resolve().catch((error: unknown) => {`,
+    find: `// Gone already when the tree is in its place.
+    await removeStagingDir(stagingDir)`,
+    replace: `await Promise.resolve()`,
     tests: [unitTest('hydrate', 'is never "never seen" when the store fails, at whatever call')],
   },
   {
     id: 'modes-forgotten',
     breaks: 'restores files with the modes that the umask gives',
-    file: durabilityFile('hydrate-restore'),
     find: `chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)`,
     replace: `chmodSync(localPath, OWNER_ONLY_FILE)`,
     tests: [unitTest('hydrate', 'holds under umask')],
@@ -111,7 +96,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'escaping-paths',
     breaks: 'takes any path that a manifest names',
-    file: durabilityFile('manifest-parse'),
     find: `if (fault !== undefined) throw new Fault(\`names \${quote(path)} in \${where}, which \${fault}\`)`,
     replace: `void fault`,
     tests: [{ file: durabilityFile('manifest-parse.test'), name: 'refuses the path' }],

@@ -1,16 +1,10 @@
-import { durabilityFile, unitTest, type Mutant } from './mutant.ts'
-
-const OUTAGE = durabilityFile('outage')
-const LEDGER = durabilityFile('store-ledger')
-const RECOVERY = durabilityFile('recovery')
-const ENDING = durabilityFile('session-ending')
+import { unitTest, type WrittenMutant } from './mutant.ts'
 
 /** What an outage does to turns, how it is paid back, and how a run ends in it. */
-export const outageMutants: readonly Mutant[] = [
+export const outageMutants: readonly WrittenMutant[] = [
   {
     id: 'gate-never-closed',
     breaks: 'takes input under strict although the last turn is not stored',
-    file: OUTAGE,
     find: `if (endangersTurns && policy === 'strict') gate.close(gateReason(error))`,
     replace: `void [endangersTurns, policy, gate, gateReason]`,
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
@@ -18,7 +12,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'gate-never-opened',
     breaks: 'goes on refusing input after a snapshot was stored',
-    file: LEDGER,
     find: `gate.open()`,
     replace: `void gate`,
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
@@ -39,7 +32,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'gate-for-a-blob',
     breaks: 'refuses input because a blob could not be uploaded ahead of its turn',
-    file: LEDGER,
     find: `pushFailed(error: Error): void {
     this.outage.failed(error, { endangersTurns: false })`,
     replace: `pushFailed(error: Error): void {
@@ -49,7 +41,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'error-unannounced',
     breaks: 'raises no core.error under strict when a snapshot fails',
-    file: LEDGER,
     find: `if (policy === 'strict') {`,
     replace: `if (policy === 'degrade') {`,
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
@@ -57,7 +48,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'degraded-at-every-failure',
     breaks: 'reports an outage once for each of its failures',
-    file: OUTAGE,
     find: `if (this.#state !== undefined) {
       this.#state.consecutiveFailures += 1
       this.#state.failures += 1
@@ -74,7 +64,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'debts-forgotten',
     breaks: 'calls an outage over while something is still owed to the store',
-    file: LEDGER,
     find: `if (!recovery.owesAnything && !guard.undecided && guard.lost === undefined) this.outage.over()`,
     replace: `if (recovery !== undefined && guard !== undefined) this.outage.over()`,
     tests: [unitTest('session-recovery', 'is not given up')],
@@ -82,7 +71,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-gives-up',
     breaks: 'stops retrying after a few failures',
-    file: RECOVERY,
     find: `if (this.owesAnything) this.#schedule()
       })`,
     replace: `if (this.owesAnything && this.#failures < 3) this.#schedule()
@@ -92,7 +80,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-without-backoff',
     breaks: 'retries every second however long the outage lasts',
-    file: RECOVERY,
     find: `firstDelayMs * 2 ** Math.min(this.#failures, 30)`,
     replace: `firstDelayMs`,
     tests: [unitTest('recovery', 'retries after 1 s, doubling to 60 s')],
@@ -100,7 +87,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'overflow-loses',
     breaks: 'drops pushes that do not fit, and owes nothing for them',
-    file: RECOVERY,
     find: `this.#dropped += 1
       this.#snapshotOwedSince = serial`,
     replace: `this.#dropped += 1`,
@@ -109,7 +95,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'unflushed-pushes-forgotten',
     breaks: 'forgets pushes whose flush failed',
-    file: RECOVERY,
     find: `if (!(await actions.flush(signal))) return false`,
     replace: `await actions.flush(signal)`,
     tests: [unitTest('recovery', 'keeps pushes whose flush failed')],
@@ -117,7 +102,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-stores-half-a-turn',
     breaks: 'retries a snapshot in the middle of a turn',
-    file: durabilityFile('durability-parts'),
     find: `mayTakeSnapshot: () => this.ready && this.tracker.betweenTurns,`,
     replace: `mayTakeSnapshot: () => this.ready,`,
     tests: [unitTest('session-recovery', 'never stores half a turn')],
@@ -125,7 +109,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-in-the-way',
     breaks: 'lets a retry go on storing what a turn that began meanwhile writes',
-    file: durabilityFile('session-snapshots'),
     find: `this.#retry = retry
     const signal`,
     replace: `const signal`,
@@ -134,7 +117,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'last-snapshot-skipped',
     breaks: 'stops without a final snapshot',
-    file: ENDING,
     find: `const stored = clean && (await this.#storeLast(signal, failures))`,
     replace: `const stored = clean && signal.aborted`,
     tests: [unitTest('session-durability', 'stores everything, removes the owner marker')],
@@ -142,7 +124,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'strict-stop-resolves',
     breaks: 'ends well under strict although the last snapshot failed',
-    file: ENDING,
     find: `if (policy === 'strict' && clean) throw failure`,
     replace: `void policy`,
     tests: [unitTest('session-durability', 'rejects under strict when the last snapshot failed')],
@@ -150,7 +131,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'abandon-goes-on',
     breaks: 'lets a snapshot that runs go on when the run is abandoned',
-    file: ENDING,
     find: `outbox.close()
     snapshots.stop()
     blobs.close()`,
@@ -160,7 +140,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'events-before-plugins',
     breaks: 'raises events of the store before the plugins that handle them are up',
-    file: durabilityFile('session-durability'),
     find: `this.#tell = tell
     // The workspace`,
     replace: `this.#tell = tell
@@ -172,7 +151,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-through-a-turn',
     breaks: 'lets a retry go on storing when a turn begins',
-    file: durabilityFile('durability-parts'),
     find: `onBegin: () => this.snapshots.yieldRetry(),`,
     replace: `onBegin: () => undefined,`,
     tests: [unitTest('session-recovery', 'gives way when a turn begins while it is storing')],

@@ -1,13 +1,10 @@
-import { durabilityFile, durabilityTest, engineTest, unitTest, type Mutant } from './mutant.ts'
-
-const OWNER = durabilityFile('owner')
+import { durabilityTest, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 /** The owner marker. */
-export const ownershipMutants: readonly Mutant[] = [
+export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'foreign-marker-deleted',
     breaks: 'removes at its end a marker that is not its own',
-    file: OWNER,
     find: `if (holder?.instanceId !== this.#options.identity.instanceId) return`,
     replace: `void holder`,
     tests: [
@@ -18,7 +15,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'heartbeat-steals',
     breaks: 'writes its marker over that of another instance at every heartbeat',
-    file: OWNER,
     find: `if (!yields) await this.#write(signal)`,
     replace: `void yields
       await this.#write(signal)`,
@@ -27,7 +23,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'conflict-repeated',
     breaks: 'reports the same conflict at every heartbeat',
-    file: OWNER,
     find: `if (this.#reported) return`,
     replace: `if (this.#verdict === 'free') return`,
     tests: [durabilityTest('proof-owner', 'a conflict that lasts is reported once')],
@@ -35,7 +30,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'crash-is-conflict',
     breaks: 'reports a conflict with a process of this machine that is gone',
-    file: durabilityFile('owner-marker'),
     find: `if (marker.host === us.host && isGone(marker, us, known)) return 'crashed'`,
     replace: `void isGone`,
     tests: [
@@ -46,7 +40,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'marker-outlives-stop',
     breaks: 'leaves its marker behind after a stop',
-    file: OWNER,
     find: `await store.delete(this.#marker.key, options)`,
     replace: `void options`,
     tests: [
@@ -57,7 +50,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'garbage-marker-fatal',
     breaks: 'never replaces a marker that can not be understood',
-    file: OWNER,
     find: `if (signal.aborted || (isNexusError(error) && error.retryable)) throw error`,
     replace: `if (signal.aborted || isNexusError(error)) throw error`,
     tests: [unitTest('owner', 'the owner marker of a run')],
@@ -65,7 +57,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'lost-run-beats',
     breaks: 'goes on writing its owner marker when another host has committed',
-    file: durabilityFile('durability-parts'),
     find: `void this.owner.stop()`,
     replace: '',
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
