@@ -5,6 +5,7 @@ import type { StorageManager } from '@nexus/storage'
 import type { Failpoint, Logger, Slices } from '@nexus/host'
 import type { Manifest, ManifestEntry } from './manifest.ts'
 import { ForeignDatabases } from '../capture/foreign.ts'
+import { CONFIRM_AGE_MS } from './snapshot-commit.ts'
 import type { SnapshotListing, StoredSizes } from './snapshot-listing.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
 import { OVERWRITING_RANK, planObjects, type PlannedObject } from '../capture/plan.ts'
@@ -31,6 +32,8 @@ export interface TreeStorerOptions {
   concurrency: number
   signal?: AbortSignal
   failpoint: Failpoint
+  /** Asked before anything of the committed generation is overwritten. */
+  confirm?: (ageMs: number) => Promise<void>
 }
 
 /** What the store holds of the tree now. */
@@ -105,7 +108,7 @@ export class TreeStorer {
 
   /** @returns false when something was gone and the tree must be looked at again */
   async #storePlanned(plan: readonly PlannedObject[], uploader: Uploader): Promise<boolean> {
-    const { concurrency, signal, listing, failpoint, slices } = this.#options
+    const { concurrency, signal, listing, failpoint, slices, confirm } = this.#options
     const open = plan.filter(({ path }) => !this.#stored.has(path) && !this.#unstorable.has(path))
     for (const { kind } of open) if (kind !== undefined) listing.ask(kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
     this.#sizes = await listing.sizes()
@@ -114,6 +117,8 @@ export class TreeStorer {
     let settled = true
     const store = async (object: PlannedObject, _index: number, laneSignal: AbortSignal): Promise<void> => {
       if (slices.due) await slices.pause()
+      // What is new here may be what another host has committed meanwhile.
+      await confirm?.(CONFIRM_AGE_MS)
       if (!(await this.#storeOne(object, uploader, laneSignal))) settled = false
       // Awaited only where it waits: this runs once per object.
       const pause = failpoint('snapshot:object-stored')
@@ -130,15 +135,9 @@ export class TreeStorer {
     )
     // Not before all the rest is there: a snapshot that dies until here has taken nothing from the committed generation.
     await failpoint('snapshot:before-overwriting')
-    await forEachBounded(
-      hashingAhead(
-        todo.filter(({ rank }) => rank >= OVERWRITING_RANK),
-        uploader,
-      ),
-      concurrency,
-      store,
-      signal,
-    )
+    const overwriting = todo.filter(({ rank }) => rank >= OVERWRITING_RANK)
+    if (overwriting.length > 0) await confirm?.(0)
+    await forEachBounded(hashingAhead(overwriting, uploader), concurrency, store, signal)
     return settled
   }
 

@@ -21,6 +21,7 @@ export const commitMutants: readonly WrittenMutant[] = [
   await failpoint('snapshot:manifest-put')
   await store.flush(waiting)
   await failpoint('snapshot:manifest-flushed')
+  await confirm?.(CONFIRM_AGE_MS)
   await store.put(keys.marker, markerPath, waiting)`,
     replace: `await store.put(keys.marker, markerPath, waiting)
   await failpoint('snapshot:manifest-put')
@@ -58,6 +59,7 @@ export const commitMutants: readonly WrittenMutant[] = [
     breaks: 'notes the pair on the local disk only when the manifest was put',
     find: `await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
+  await confirm?.(0)
   await store.put(keys.manifest, manifestPath, waiting)`,
     replace: `await failpoint('snapshot:before-manifest')
   await store.put(keys.manifest, manifestPath, waiting)
@@ -84,8 +86,8 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'generation-repeats',
     breaks: 'commits every generation under the same number',
-    find: `const generation = highest + 1`,
-    replace: `const generation = Math.max(1, highest)`,
+    find: `const generation = 1 + Math.max(`,
+    replace: `const generation = Math.max(1, `,
     tests: [unitTest('session-durability', 'grow across runs and hosts')],
   },
 ]

@@ -1,5 +1,7 @@
 import { durabilityFile, durabilityTest, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
+const HYDRATE = durabilityFile('hydrate')
+
 /** What a hydration takes, refuses and repairs. */
 export const hydrationMutants: readonly WrittenMutant[] = [
   {
@@ -50,8 +52,8 @@ export const hydrationMutants: readonly WrittenMutant[] = [
   {
     id: 'segment-not-rebuilt',
     breaks: 'gives up an active segment that a rotation emptied',
-    find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH)) await`,
-    replace: `if (fetched.differing.has('')) await`,
+    find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH))`,
+    replace: `if (fetched.differing.has(''))`,
     tests: [durabilityTest('snapshot-journal', 'a rotation inside an interrupted snapshot')],
   },
   {
@@ -81,10 +83,52 @@ export const hydrationMutants: readonly WrittenMutant[] = [
   {
     id: 'half-tree-left',
     breaks: 'leaves a staging directory behind when it fails',
-    find: `// Gone already when the tree is in its place.
-    await removeStagingDir(stagingDir)`,
-    replace: `await Promise.resolve()`,
+    file: HYDRATE,
+    find: `await removeStagingDir(stagingDir).catch((error: unknown) => {`,
+    replace: `await Promise.resolve().catch((error: unknown) => {`,
     tests: [unitTest('hydrate', 'is never "never seen" when the store fails, at whatever call')],
+  },
+  {
+    id: 'damage-taken-for-a-mixture',
+    breaks: 'takes an object that was changed behind everybody for one that an interrupted commit overwrote',
+    find: `if (committedAtMs === undefined) return`,
+    replace: `if (committedAtMs !== 0) return`,
+    tests: [unitTest('hydrate', 'is no excuse for an object that was last stored before the commit')],
+  },
+  {
+    id: 'databases-may-be-mixed',
+    breaks: 'resumes with a database of two generations',
+    find: `(onMixed === 'auto' && paths.some(isIrreplaceable))`,
+    replace: `(onMixed === 'auto' && paths.length < 0)`,
+    tests: [unitTest('hydrate', 'under auto fails for a database and the conversation')],
+  },
+  {
+    id: 'record-after-the-tree',
+    breaks: 'notes whose commit a restored tree is only when it is in its place',
+    find: `await beforePlacing?.(restored)`,
+    replace: `void beforePlacing`,
+    tests: [unitTest('resolve-tree', 'is known for what it is, also when the process dies at')],
+  },
+  {
+    id: 'record-lent-to-another-tree',
+    breaks: 'leaves the record of a restored commit with the tree that came back when it could not be placed',
+    find: `await record.begin(beforeDecision(previous, resolver.bootId))`,
+    replace: `void previous`,
+    tests: [unitTest('resolve-tree', 'does not lend its record to the tree that comes back')],
+  },
+  {
+    id: 'forgotten-in-silence',
+    breaks: 'begins anew in a store that forgot a committed session',
+    find: `if (generation === undefined || acceptEmpty) return`,
+    replace: `if (generation !== 0 || acceptEmpty) return`,
+    tests: [unitTest('resolve-tree', 'is refused under strict')],
+  },
+  {
+    id: 'torn-tree-healed-by-a-turn',
+    breaks: 'takes a torn tree for whole because a turn ended in it since',
+    find: `Math.min(journal.turnEnd ?? 0, record?.tornAtSeq ?? Infinity)`,
+    replace: `(journal.turnEnd ?? 0)`,
+    tests: [unitTest('resolve-tree', 'whatever turns came after the power loss')],
   },
   {
     id: 'modes-forgotten',

@@ -1,4 +1,4 @@
-import { durabilityTest, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
+import { durabilityFile, durabilityTest, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 /** The owner marker. */
 export const ownershipMutants: readonly WrittenMutant[] = [
@@ -57,8 +57,74 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'lost-run-beats',
     breaks: 'goes on writing its owner marker when another host has committed',
-    find: `void this.owner.stop()`,
+    find: `void this.#owner.stop()`,
     replace: '',
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
+  },
+  {
+    id: 'look-before-overwriting-skipped',
+    breaks: 'overwrites the commit of another host when it stood still before its first put',
+    find: `if (overwriting.length > 0) await confirm?.(0)`,
+    replace: '',
+    tests: [unitTest('commit-guard', 'is asked right before the first put that overwrites')],
+  },
+  {
+    id: 'look-before-manifest-skipped',
+    breaks: 'commits over another host when it stood still right before the manifest',
+    file: durabilityFile('snapshot-commit'),
+    find: `await confirm?.(0)`,
+    replace: '',
+    tests: [unitTest('commit-guard', 'is asked right before the manifest')],
+  },
+  {
+    id: 'look-between-puts-skipped',
+    breaks: 'goes on overwriting when it stood still between two puts',
+    file: durabilityFile('snapshot-tree'),
+    find: `await confirm?.(CONFIRM_AGE_MS)`,
+    replace: '',
+    tests: [durabilityTest('frozen-in-commit', 'puts no manifest, and has ended')],
+  },
+  {
+    id: 'look-before-marker-skipped',
+    breaks: 'replaces the marker of the host that went on from its commit',
+    file: durabilityFile('snapshot-commit'),
+    find: `await confirm?.(CONFIRM_AGE_MS)`,
+    replace: '',
+    tests: [durabilityTest('frozen-in-commit', 'hides nothing of the host that went on')],
+  },
+  {
+    id: 'generation-goes-back',
+    breaks: 'puts a lower generation over the one of another host under on_lost: overwrite',
+    find: `if (head.generation >= building.generation) {`,
+    replace: `if (head.generation < 0) {`,
+    tests: [durabilityTest('frozen-in-commit', 'never go backwards under on_lost: overwrite')],
+  },
+  {
+    id: 'fork-untold',
+    breaks: 'calls a tree that is ahead of the store merely stale',
+    find: `isAhead(record, remote) || hasForked(record, journal)`,
+    replace: `hasForked(record, journal)`,
+    tests: [unitTest('tree-verdict', 'for a fork: it was put over ours')],
+  },
+  {
+    id: 'fence-ends-no-snapshot',
+    breaks: 'lets the snapshot that runs go on when the run has lost its session',
+    find: `AbortSignal.any([fence.signal, ...called`,
+    replace: `AbortSignal.any([...called`,
+    tests: [durabilityTest('fallen-fence', 'ends the snapshot that is under way')],
+  },
+  {
+    id: 'fence-ends-no-retry',
+    breaks: 'goes on pushing what a retry has begun when the run has lost its session',
+    find: `void this.#recovery.stop()`,
+    replace: '',
+    tests: [durabilityTest('fallen-fence', 'drops pushes that a retry has begun to drain')],
+  },
+  {
+    id: 'lost-run-takes-input',
+    breaks: 'takes input under degrade although the run has lost its session',
+    find: `return fence.reason?.message ?? (policy`,
+    replace: `return fence === undefined ? '' : (policy`,
+    tests: [durabilityTest('fallen-fence', 'refuses input with the reason')],
   },
 ]

@@ -1,4 +1,6 @@
-import { engineTest, unitTest, type WrittenMutant } from './mutant.ts'
+import { durabilityFile, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
+
+const GUARD = durabilityFile('commit-guard')
 
 /** Which tree is true, at boot and before every commit. */
 export const treeChoiceMutants: readonly WrittenMutant[] = [
@@ -86,7 +88,7 @@ export const treeChoiceMutants: readonly WrittenMutant[] = [
     id: 'set-aside-not-undone',
     breaks: 'leaves no tree at all when the restore after setting it aside fails',
     find: `if (!existsSync(local.path)) {`,
-    replace: `if (existsSync(local.path)) {`,
+    replace: `if (local.path === '') {`,
     tests: [unitTest('resolve-tree', 'comes back to its place when the restore fails')],
   },
   {
@@ -102,8 +104,8 @@ export const treeChoiceMutants: readonly WrittenMutant[] = [
   {
     id: 'step-zero-skipped',
     breaks: 'commits without looking who committed last',
-    find: `await this.#options.guard(held)`,
-    replace: `void this.#options.guard`,
+    find: `await guard.check(held)`,
+    replace: '',
     tests: [
       unitTest('resolve-tree', 'is certain: the run writes nothing more'),
       engineTest('two-hosts/frozen-host', 'says so before it stores anything'),
@@ -122,8 +124,9 @@ export const treeChoiceMutants: readonly WrittenMutant[] = [
   {
     id: 'loss-forgotten',
     breaks: 'writes its owner marker and blobs on after another host has committed',
-    find: `this.#options.onLoss(this.#lost)`,
-    replace: `void this.#options.onLoss`,
+    file: GUARD,
+    find: `fence.fall(`,
+    replace: `void (`,
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
   },
   {
@@ -140,7 +143,7 @@ export const treeChoiceMutants: readonly WrittenMutant[] = [
     id: 'torn-tree-adopted',
     breaks: 'forgets, in a boot that could not ask the store, that the tree may be torn',
     find: `if (previous.clean || previous.bootId === bootId) return`,
-    replace: `if (bootId !== '') return`,
-    tests: [unitTest('resolve-tree', 'does not forget that the tree may be torn when it dies before it could decide')],
+    replace: `if (previous.bootId !== '') return`,
+    tests: [unitTest('resolve-tree', 'a tree that may be torn is not stored, whatever turns came after')],
   },
 ]

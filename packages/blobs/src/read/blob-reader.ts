@@ -3,11 +3,10 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
 import { isNexusError, NexusError } from '@nexus/errors'
-import { BlobCorruptError, BlobNotFoundError } from './blob-errors.ts'
-import { blobInfo, type BlobContent, type BlobStat } from './blob-info.ts'
-import type { BlobFileSystem } from './file-system.ts'
-import { blobPaths } from './layout.ts'
-import { hashAll, openBin, readAll, readMeta, type OpenBlob } from './read-blob.ts'
+import { BlobCorruptError, BlobNotFoundError } from '../blob-errors.ts'
+import { blobInfo, type BlobContent, type BlobStat } from '../blob-info.ts'
+import type { BlobFileSystem } from '../file-system.ts'
+import { hashAll, openBlob, readAll, type OpenBlob } from './read-blob.ts'
 
 export interface BlobReaderOptions {
   dir: string
@@ -38,7 +37,7 @@ export class BlobReader {
           key: sha256,
         })
       }
-      const meta = readMeta(this.#fs, this.#paths(sha256).meta)
+      const { meta } = open
       // A .meta that tells another size is the one cheap sign of a cut copy, so the bytes are looked at.
       const suspect = meta !== undefined && meta.sizeBytes !== open.sizeBytes
       const hash = verify || suspect ? createHash('sha256') : undefined
@@ -59,13 +58,13 @@ export class BlobReader {
   async stat(sha256: string): Promise<BlobStat> {
     const open = await this.#openOrRepair(sha256, 'blobs.stat')
     this.#fs.closeSync(open.fd)
-    const meta = readMeta(this.#fs, this.#paths(sha256).meta)
-    return { ...blobInfo(this.#options.dir, sha256, meta?.mediaType ?? '', open.sizeBytes), mtimeMs: open.mtimeMs }
+    const mediaType = open.meta?.mediaType ?? ''
+    return { ...blobInfo(this.#options.dir, sha256, mediaType, open.sizeBytes), mtimeMs: open.mtimeMs }
   }
 
   /** Re-hashes one blob; gives its size in bytes. */
   async check(sha256: string, op: string): Promise<number> {
-    const open = openBin(this.#fs, this.#paths(sha256).bin)
+    const open = openBlob(this.#fs, this.#options.dir, sha256)
     if (open === undefined) throw new BlobNotFoundError(sha256, op)
     try {
       const actual = await hashAll(this.#fs, open.fd)
@@ -78,12 +77,12 @@ export class BlobReader {
 
   /** An open blob that is now the most recently used one. The caller closes it. */
   async #openOrRepair(sha256: string, op: string): Promise<OpenBlob> {
-    const path = this.#paths(sha256).bin
-    let open = openBin(this.#fs, path)
+    const { dir } = this.#options
+    let open = openBlob(this.#fs, dir, sha256)
     if (open === undefined) {
       if (!(await this.#repair(sha256))) throw new BlobNotFoundError(sha256, op)
       await this.check(sha256, op)
-      open = openBin(this.#fs, path)
+      open = openBlob(this.#fs, dir, sha256)
       if (open === undefined) throw new BlobNotFoundError(sha256, op)
     }
     this.#options.onUse(sha256)
@@ -96,7 +95,7 @@ export class BlobReader {
     return open
   }
 
-  /** Shared between everyone who misses the same blob at once. */
+  /** One repair for all who miss the same blob at once. */
   #repair(sha256: string): Promise<boolean> {
     const { onMiss } = this.#options
     if (onMiss === undefined) return Promise.resolve(false)
@@ -115,9 +114,5 @@ export class BlobReader {
       this.#repairs.set(sha256, repair)
     }
     return repair
-  }
-
-  #paths(sha256: string): ReturnType<typeof blobPaths> {
-    return blobPaths(this.#options.dir, sha256)
   }
 }

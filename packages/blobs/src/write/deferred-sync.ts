@@ -1,4 +1,4 @@
-import { dataSync, READ_FLAGS, type BlobFileSystem } from './file-system.ts'
+import { dataSync, READ_FLAGS, type BlobFileSystem } from '../file-system.ts'
 
 /** Files that may wait before the work starts even though puts go on. */
 const BACKLOG_LIMIT = 1024

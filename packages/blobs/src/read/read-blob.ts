@@ -1,6 +1,7 @@
 import { createHash, type Hash } from 'node:crypto'
-import { READ_FLAGS, readSome, type BlobFileSystem } from './file-system.ts'
-import { parseMeta } from './layout.ts'
+import { READ_FLAGS, readSome, type BlobFileSystem } from '../file-system.ts'
+import { parseMeta } from '../layout.ts'
+import { withShard } from '../store-directory.ts'
 
 /** Bytes that are read on the spot; more goes through the thread pool. */
 const INLINE_BYTES = 256 * 1024
@@ -8,15 +9,33 @@ const CHUNK_BYTES = 1024 * 1024
 /** Longer than any `.meta` we write. */
 const META_MAX_BYTES = 8192
 
-/** A blob's open `.bin`, never anything but a regular file. */
-export interface OpenBlob {
+/** An open file, never anything but a regular one. */
+interface OpenFile {
   fd: number
   sizeBytes: number
   mtimeMs: number
 }
 
-/** Opens a `.bin`, or undefined when there is none; a link, FIFO or directory in its place counts as none. */
-export function openBin(fs: BlobFileSystem, path: string): OpenBlob | undefined {
+/** A blob's open `.bin`, and what its `.meta` said when it was opened. */
+export interface OpenBlob extends OpenFile {
+  meta: BlobMeta | undefined
+}
+
+/** Opens a blob below `dir`, or undefined when there is none; a link, FIFO or directory in its place counts as none. */
+export function openBlob(fs: BlobFileSystem, dir: string, sha256: string): OpenBlob | undefined {
+  return withShard(fs, dir, sha256, ({ bin, meta }) => {
+    const open = openRegular(fs, bin)
+    if (open === undefined) return undefined
+    try {
+      return { ...open, meta: readMeta(fs, meta) }
+    } catch (error) {
+      fs.closeSync(open.fd)
+      throw error
+    }
+  })
+}
+
+function openRegular(fs: BlobFileSystem, path: string): OpenFile | undefined {
   let fd: number
   try {
     fd = fs.openSync(path, READ_FLAGS)
@@ -38,7 +57,7 @@ export function openBin(fs: BlobFileSystem, path: string): OpenBlob | undefined 
 
 /**
  * The whole file from the descriptor's position on, each piece given to `hash` as it comes; shorter than `sizeBytes` when
- * someone cut it meanwhile.
+ * it was cut meanwhile.
  */
 export async function readAll(fs: BlobFileSystem, fd: number, sizeBytes: number, hash?: Hash): Promise<Buffer> {
   const data = Buffer.allocUnsafeSlow(sizeBytes)
@@ -66,9 +85,15 @@ export async function hashAll(fs: BlobFileSystem, fd: number): Promise<{ sha256:
   }
 }
 
+/** What a whole `.meta` says. */
+export interface BlobMeta {
+  mediaType: string
+  sizeBytes: number
+}
+
 /** What the `.meta` says, or undefined when it is missing, torn or no regular file. */
-export function readMeta(fs: BlobFileSystem, path: string): { mediaType: string; sizeBytes: number } | undefined {
-  const open = openBin(fs, path)
+export function readMeta(fs: BlobFileSystem, path: string): BlobMeta | undefined {
+  const open = openRegular(fs, path)
   if (open === undefined) return undefined
   try {
     if (open.sizeBytes > META_MAX_BYTES) return undefined
@@ -83,9 +108,4 @@ export function readMeta(fs: BlobFileSystem, path: string): { mediaType: string;
   } finally {
     fs.closeSync(open.fd)
   }
-}
-
-/** The media type of a blob; empty when its `.meta` is missing or torn. */
-export function readMediaType(fs: BlobFileSystem, metaPath: string): string {
-  return readMeta(fs, metaPath)?.mediaType ?? ''
 }

@@ -1,7 +1,7 @@
-import { BlobCorruptError, type BlobMismatch } from './blob-errors.ts'
-import type { BlobFileSystem } from './file-system.ts'
-import { hashAll, openBin } from './read-blob.ts'
-import { walkStore } from './walk-store.ts'
+import { BlobCorruptError, type BlobMismatch } from '../blob-errors.ts'
+import type { BlobFileSystem } from '../file-system.ts'
+import { hashAll, openBlob } from './read-blob.ts'
+import { walkStore } from '../sweep/walk-store.ts'
 
 /** What a verification that found nothing wrong looked at. */
 export interface VerifyResult {
@@ -20,16 +20,16 @@ export async function verifyStore(
   fs: BlobFileSystem,
   signal: AbortSignal | undefined,
 ): Promise<VerifyResult> {
-  const found: { sha256: string; path: string }[] = []
+  const found: string[] = []
   await walkStore(dir, fs, (file) => {
-    if (file.kind === 'bin') found.push({ sha256: file.name, path: file.path })
+    if (file.kind === 'bin') found.push(file.name)
   })
-  found.sort((a, b) => (a.sha256 < b.sha256 ? -1 : 1))
+  found.sort()
   const mismatches: BlobMismatch[] = []
   const result: VerifyResult = { blobs: 0, bytes: 0 }
-  for (const { sha256, path } of found) {
+  for (const sha256 of found) {
     signal?.throwIfAborted()
-    const open = openBin(fs, path)
+    const open = openBlob(fs, dir, sha256)
     if (open === undefined) continue
     try {
       const actual = await hashAll(fs, open.fd)

@@ -1,6 +1,3 @@
-/** A named place where a test may throw or kill the process. Called synchronously. */
-export type Failpoint = (name: BlobFailpoint) => void
-
 /**
  * Every failpoint of this package, in the order a put and then a sweep pass them. A crash at any of them leaves no `.bin`
  * with wrong content and loses no blob whose put had resolved.
@@ -19,5 +16,3 @@ export const FAILPOINTS = [
 
 /** One of {@link FAILPOINTS}. */
 export type BlobFailpoint = (typeof FAILPOINTS)[number]
-
-export const noFailpoint: Failpoint = () => undefined

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs'
 import { Readable } from 'node:stream'
 import { fromSystemError, NexusError } from '@nexus/errors'
-import { readSome, type BlobFileSystem } from './file-system.ts'
+import { readSome, type BlobFileSystem } from '../file-system.ts'
 
 /**
  * What can be put: bytes, a stream of bytes, or the path of a local regular file. Bytes must not change until the put

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import { tmpdir } from 'node:os'
 import { describe, expect, it } from 'vitest'
 import { DirectorySync } from './directory-sync.ts'
-import type { BlobFileSystem } from './file-system.ts'
+import type { BlobFileSystem } from '../file-system.ts'
 
 /** A disk whose fsyncs end only when told to. */
 function heldDisk(): { fs: BlobFileSystem; running: ((error: Error | null) => void)[] } {

@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto'
-import { basename, dirname } from 'node:path'
+import { dirname } from 'node:path'
 import { NexusError, systemCode } from '@nexus/errors'
-import { BlobCorruptError } from './blob-errors.ts'
+import { engineTempName, type SyncFailpoint } from '@nexus/host'
+import { BlobCorruptError } from '../blob-errors.ts'
+import type { BlobFailpoint } from '../failpoints.ts'
 import { DeferredSync } from './deferred-sync.ts'
 import { DirectorySync } from './directory-sync.ts'
-import type { Failpoint } from './failpoint.ts'
 import {
   CREATE_FLAGS,
   dataSync,
@@ -15,10 +16,10 @@ import {
   writeFully,
   writeFullySync,
   type BlobFileSystem,
-} from './file-system.ts'
-import { blobPaths, encodeMeta, type BlobPaths } from './layout.ts'
-import { readMediaType } from './read-blob.ts'
-import { claimTempName, releaseTempName } from './temp-file.ts'
+} from '../file-system.ts'
+import { blobPaths, encodeMeta, type BlobPaths } from '../layout.ts'
+import { readMeta } from '../read/read-blob.ts'
+import { holdShard, holdStore, type HeldShard } from '../store-directory.ts'
 
 /** What a put left on disk. */
 export interface WrittenBlob {
@@ -29,11 +30,20 @@ export interface WrittenBlob {
   isNew: boolean
 }
 
+/** A blob that is being put, and where. */
+interface Place {
+  readonly shard: HeldShard
+  readonly paths: BlobPaths
+  readonly sha256: string
+  readonly sizeBytes: number
+  readonly mediaType: string
+}
+
 export interface BlobWriterOptions {
   dir: string
   fs: BlobFileSystem
   durable: boolean
-  failpoint: Failpoint
+  failpoint: SyncFailpoint<BlobFailpoint>
   now: () => number
   /** Called synchronously whenever a put relies on a blob that exists. */
   onUse: (sha256: string) => void
@@ -49,13 +59,15 @@ interface TempFile {
 /**
  * Puts blobs on disk. Order, for every new blob: the temp file is written and synced, the `.meta` is put in place, the
  * temp file renamed to `.bin`, the directory synced. So a `.bin` under its final name is whole and has its `.meta`, and a
- * put that resolved survives a power loss.
+ * put that resolved survives a power loss. A whole `.meta` that is there already is never rewritten: a commit may name it.
+ *
+ * All of it happens in directories that are held open, so that a link that takes the name of one leads nowhere.
  *
  * The few bytes of the `.meta` are synced right after the put: a second fsync per blob, in line, would cost a third of
  * the throughput, and a blob whose `.meta` was torn by a power loss still reads, with an empty media type. `flush` waits
  * for them.
  *
- * @see spec 40
+ * @see docs/formats/session-tree.md
  */
 export class BlobWriter {
   readonly #options: BlobWriterOptions
@@ -90,33 +102,32 @@ export class BlobWriter {
   putBytes(data: Uint8Array, mediaType: string, overlap: boolean, expected?: string): Promise<WrittenBlob> {
     const sha256 = createHash('sha256').update(data).digest('hex')
     checkExpected(sha256, expected)
-    return this.#once(sha256, data.length, async (paths) => {
-      this.#ensureShard(paths.shard)
+    return this.#once(sha256, data.length, mediaType, async (place) => {
       const durable = this.#options.durable
-      const bin = this.#create(paths.shard, durable ? WRITE_THROUGH_FLAG : 0)
-      await this.#publish(paths, bin, encodeMeta(mediaType, data.length), async () => {
+      const bin = this.#create(place.shard, durable ? WRITE_THROUGH_FLAG : 0)
+      return this.#publish(place, bin, async () => {
         this.#options.failpoint('blobs:temp-created')
         if (!durable && !overlap) writeFullySync(this.#fs, bin.fd, data)
         else await writeFully(this.#fs, bin.fd, data)
         this.#options.failpoint('blobs:chunk-written')
         if (durable && WRITE_THROUGH_FLAG === 0) await dataSync(this.#fs, bin.fd)
       })
-      return { sha256, sizeBytes: data.length, mediaType, isNew: true }
     })
   }
 
   /** Puts a stream: hashed while it is written to a temp file beside the shards, so memory holds one chunk. */
   async putChunks(chunks: AsyncIterable<Uint8Array>, mediaType: string, expected?: string): Promise<WrittenBlob> {
     this.#ensureRoot()
-    const bin = this.#create(this.#options.dir, 0)
+    const store = this.#hold(() => holdStore(this.#fs, this.#options.dir), this.#options.dir)
     const hash = createHash('sha256')
     let sizeBytes = 0
-    let open = true
+    let bin: TempFile | undefined
     try {
+      const temp = (bin = this.#create(store, 0))
       this.#options.failpoint('blobs:temp-created')
       for await (const chunk of chunks) {
         // The write runs in the thread pool while the same bytes are hashed here.
-        const written = writeFully(this.#fs, bin.fd, chunk)
+        const written = writeFully(this.#fs, temp.fd, chunk)
         hash.update(chunk)
         await written
         sizeBytes += chunk.length
@@ -124,119 +135,121 @@ export class BlobWriter {
       }
       const sha256 = hash.digest('hex')
       checkExpected(sha256, expected)
-      return await this.#once(sha256, sizeBytes, async (paths) => {
-        this.#ensureShard(paths.shard)
-        open = false
-        await this.#publish(paths, bin, encodeMeta(mediaType, sizeBytes), async () => {
-          if (this.#options.durable) await dataSync(this.#fs, bin.fd)
+      return await this.#once(sha256, sizeBytes, mediaType, async (place) => {
+        bin = undefined
+        return this.#publish(place, temp, async () => {
+          if (this.#options.durable) await dataSync(this.#fs, temp.fd)
         })
-        return { sha256, sizeBytes, mediaType, isNew: true }
       })
     } finally {
-      if (open) this.#discard(bin)
+      if (bin !== undefined) this.#discard(bin)
+      store.close()
     }
   }
 
-  /** One writer per digest: whoever comes second waits and finds the blob there. */
+  /** One writer per digest: who comes second waits and finds the blob there. */
   async #once(
     sha256: string,
     sizeBytes: number,
-    write: (paths: BlobPaths) => Promise<WrittenBlob>,
+    mediaType: string,
+    write: (place: Place) => Promise<WrittenBlob>,
   ): Promise<WrittenBlob> {
     for (let running = this.#inFlight.get(sha256); running !== undefined; running = this.#inFlight.get(sha256)) {
       const written = await running.catch(() => undefined)
       if (written !== undefined) return { ...written, isNew: false }
     }
     const paths = blobPaths(this.#options.dir, sha256)
-    // A .bin of another size is not this blob (a copy that was cut short elsewhere); the rename replaces it whole.
-    const stat = this.#fs.lstatSync(paths.bin, { throwIfNoEntry: false })
-    if (stat?.isFile() === true && stat.size === sizeBytes) return this.#renew(sha256, sizeBytes, paths)
-    const work = write(paths)
-    this.#inFlight.set(sha256, work)
+    this.#ensureShard(paths.shard)
+    const shard = this.#hold(() => holdShard(this.#fs, this.#options.dir, sha256, { create: true }), paths.shard)
+    const place = { shard, paths, sha256, sizeBytes, mediaType }
     try {
+      // A .bin of another size is not this blob (a copy that was cut short elsewhere); the rename replaces it whole.
+      const stat = this.#fs.lstatSync(shard.bin, { throwIfNoEntry: false })
+      if (stat?.isFile() === true && stat.size === sizeBytes) return await this.#renew(place)
+      const work = write(place)
+      this.#inFlight.set(sha256, work)
       return await work
     } finally {
+      shard.close()
       this.#inFlight.delete(sha256)
       if (this.#inFlight.size === 0) void this.#metas.drain()
     }
   }
 
-  /** The blob exists: it becomes the most recently used, and durable too, whoever wrote it and however far they got. */
-  async #renew(sha256: string, sizeBytes: number, paths: BlobPaths): Promise<WrittenBlob> {
+  /** The blob exists: it becomes the most recently used, and durable too, however far the put that wrote it got. */
+  async #renew(place: Place): Promise<WrittenBlob> {
+    const { shard, paths, sha256, sizeBytes } = place
     const nowSeconds = this.#options.now() / 1000
     // Before anything is awaited: a sweep looks at the mtime and unlinks in one go, so either it sees this touch or we
     // see that the file is gone.
-    this.#fs.lutimesSync(paths.bin, nowSeconds, nowSeconds)
+    this.#fs.lutimesSync(shard.bin, nowSeconds, nowSeconds)
     this.#options.onUse(sha256)
-    const mediaType = readMediaType(this.#fs, paths.meta)
+    const mediaType = this.#placeMeta(place)
     if (this.#options.durable) {
-      const fd = this.#fs.openSync(paths.bin, READ_FLAGS)
+      const fd = this.#fs.openSync(shard.bin, READ_FLAGS)
       try {
         await dataSync(this.#fs, fd)
       } finally {
         this.#fs.closeSync(fd)
       }
       this.#metas.add(paths.meta)
-      this.#ensureShard(paths.shard)
       await this.#settleDirectory(paths.shard)
-      if (this.#inFlight.size === 0) void this.#metas.drain()
     }
     return { sha256, sizeBytes, mediaType, isNew: false }
   }
 
-  async #publish(paths: BlobPaths, bin: TempFile, metaText: string, writeBin: () => Promise<void>): Promise<void> {
+  async #publish(place: Place, bin: TempFile, writeBin: () => Promise<void>): Promise<WrittenBlob> {
     const { durable, failpoint } = this.#options
+    const { shard, paths, sha256, sizeBytes } = place
+    let mediaType: string
     try {
       await writeBin()
       this.#close(bin)
       failpoint('blobs:temp-synced')
-      this.#placeMeta(paths, Buffer.from(metaText))
+      mediaType = this.#placeMeta(place)
       failpoint('blobs:meta-written')
-      this.#fs.renameSync(bin.path, paths.bin)
+      this.#fs.renameSync(bin.path, shard.bin)
       failpoint('blobs:bin-renamed')
     } catch (error) {
       this.#discard(bin)
       throw error
     }
-    releaseTempName(basename(bin.path))
-    if (!durable) return
-    this.#metas.add(paths.meta)
-    await this.#settleDirectory(paths.shard)
-    failpoint('blobs:directory-synced')
+    if (durable) {
+      this.#metas.add(paths.meta)
+      await this.#settleDirectory(paths.shard)
+      failpoint('blobs:directory-synced')
+    }
+    return { sha256, sizeBytes, mediaType, isNew: true }
   }
 
   /**
-   * Puts the `.meta` in place, in one go as far as this process can see. Without a `.bin` beside it nobody reads it, so a
-   * fresh one needs no temp file; a leftover of an earlier blob is replaced by a rename.
+   * Makes sure that the blob has a `.meta`, and gives its media type: that of a whole one that is there, which stays byte
+   * for byte. A fresh one needs no temp file, because a torn one reads as none; a torn one is replaced by a rename.
    */
-  #placeMeta(paths: BlobPaths, text: Buffer): void {
+  #placeMeta({ shard, sizeBytes, mediaType }: Place): string {
+    const kept = readMeta(this.#fs, shard.meta)
+    if (kept?.sizeBytes === sizeBytes) return kept.mediaType
     let meta: TempFile
     try {
-      meta = { path: paths.meta, fd: this.#fs.openSync(paths.meta, CREATE_FLAGS, FILE_MODE) }
+      meta = { path: shard.meta, fd: this.#fs.openSync(shard.meta, CREATE_FLAGS, FILE_MODE) }
     } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      meta = this.#create(paths.shard, 0)
+      if (systemCode(error) !== 'EEXIST') throw error
+      meta = this.#create(shard, 0)
     }
     try {
-      writeFullySync(this.#fs, meta.fd, text)
+      writeFullySync(this.#fs, meta.fd, Buffer.from(encodeMeta(mediaType, sizeBytes)))
       this.#close(meta)
-      if (meta.path !== paths.meta) this.#fs.renameSync(meta.path, paths.meta)
+      if (meta.path !== shard.meta) this.#fs.renameSync(meta.path, shard.meta)
     } catch (error) {
       this.#discard(meta)
       throw error
     }
-    releaseTempName(basename(meta.path))
+    return mediaType
   }
 
-  #create(dir: string, extraFlags: number): TempFile {
-    const name = claimTempName()
-    const path = `${dir}/${name}`
-    try {
-      return { path, fd: this.#fs.openSync(path, CREATE_FLAGS | extraFlags, FILE_MODE) }
-    } catch (error) {
-      releaseTempName(name)
-      throw error
-    }
+  #create(directory: { at(name: string): string }, extraFlags: number): TempFile {
+    const path = directory.at(engineTempName())
+    return { path, fd: this.#fs.openSync(path, CREATE_FLAGS | extraFlags, FILE_MODE) }
   }
 
   #close(temp: TempFile): void {
@@ -253,7 +266,6 @@ export class BlobWriter {
     } catch {
       // Renamed already, or the disk refuses: the next sweep takes what is left. The first error is the one to report.
     }
-    releaseTempName(basename(temp.path))
   }
 
   /**
@@ -289,17 +301,21 @@ export class BlobWriter {
     await Promise.all(dirs.map((dir) => this.#directories.sync(dir)))
   }
 
-  /** Looks each time: whoever removes a directory by hand, or plants a link in its place, is noticed. */
+  /** Looks each time: a directory that was removed by hand is made, and made durable, again. */
   #ensureShard(shard: string): void {
-    const stat = this.#fs.lstatSync(shard, { throwIfNoEntry: false })
-    if (stat === undefined) {
-      this.#ensureRoot()
-      this.#durableShards.delete(shard)
-      this.#fs.mkdirSync(shard, { mode: DIRECTORY_MODE, recursive: true })
-      return
+    const isThere = this.#fs.lstatSync(shard, { throwIfNoEntry: false }) !== undefined
+    if (!isThere) this.#durableShards.delete(shard)
+    if (!isThere || this.#root === undefined) this.#ensureRoot()
+  }
+
+  /** A link among the blobs would have them written to wherever it points. */
+  #hold<T>(hold: () => T, path: string): T {
+    try {
+      return hold()
+    } catch (error) {
+      const code = systemCode(error)
+      throw code === 'ENOTDIR' || code === 'ELOOP' ? inTheWay(path) : error
     }
-    if (!stat.isDirectory()) throw inTheWay(shard)
-    if (this.#root === undefined) this.#ensureRoot()
   }
 
   /** Makes the renames in a shard durable, and once per process the shard's own entry and those above it. */
@@ -315,7 +331,6 @@ function checkExpected(sha256: string, expected: string | undefined): void {
   throw new BlobCorruptError([{ sha256: expected, actualSha256: sha256 }], 'blobs.put')
 }
 
-/** A link among the blobs would have them written to wherever it points. */
 function inTheWay(path: string): NexusError {
   const message = `${path} is in the way of a blob directory: move it aside`
   return new NexusError('PRECONDITION', message, { op: 'blobs.put', key: path })

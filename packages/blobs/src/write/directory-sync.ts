@@ -1,5 +1,5 @@
 import { constants } from 'node:fs'
-import { fullSync, type BlobFileSystem } from './file-system.ts'
+import { fullSync, type BlobFileSystem } from '../file-system.ts'
 
 interface PendingSync {
   running: Promise<void>

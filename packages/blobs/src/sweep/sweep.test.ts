@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { engineTempName } from '@nexus/host'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { BlobStore, type BlobInfo } from './index.ts'
-import { claimTempName, releaseTempName } from './temp-file.ts'
+import { BlobStore, type BlobInfo } from '../index.ts'
 
 let dir: string
 
@@ -39,17 +39,17 @@ describe('sweep', () => {
   it('evicts the least recently used until the rest fits, with their .meta', async () => {
     const store = BlobStore.open(dir, { byteBudget: 250 })
     const blobs = await fill(store, 5)
-    expect(await store.sweep()).toEqual({ evicted: 3, freed: 300 })
+    expect(await store.sweep()).toEqual({ evicted: 3, freed: 300, overBudgetBytes: 0 })
     expect(await present(store, blobs)).toEqual([false, false, false, true, true])
     expect(readdirSync(dir, { recursive: true }).filter((name) => String(name).endsWith('.meta'))).toHaveLength(2)
-    expect(await store.sweep()).toEqual({ evicted: 0, freed: 0 })
+    expect(await store.sweep()).toEqual({ evicted: 0, freed: 0, overBudgetBytes: 0 })
   })
 
   it('evicts nothing without a budget, and everything with one of zero', async () => {
     const blobs = await fill(BlobStore.open(dir), 2)
-    expect(await BlobStore.open(dir).sweep()).toEqual({ evicted: 0, freed: 0 })
+    expect(await BlobStore.open(dir).sweep()).toEqual({ evicted: 0, freed: 0, overBudgetBytes: 0 })
     const store = BlobStore.open(dir, { byteBudget: 0 })
-    expect(await store.sweep()).toEqual({ evicted: 2, freed: 200 })
+    expect(await store.sweep()).toEqual({ evicted: 2, freed: 200, overBudgetBytes: 0 })
     expect(await present(store, blobs)).toEqual([false, false])
   })
 
@@ -62,12 +62,21 @@ describe('sweep', () => {
     expect(await present(store, blobs)).toEqual([true, true, false, false])
   })
 
+  it('reaches a budget that is given to it alone, and refuses one that is no byte count', async () => {
+    const store = BlobStore.open(dir)
+    const blobs = await fill(store, 4)
+    expect(await store.sweep({ byteBudget: 199 })).toEqual({ evicted: 3, freed: 300, overBudgetBytes: 0 })
+    expect(await store.totalBytes()).toBe(100)
+    expect(await present(store, blobs)).toEqual([false, false, false, true])
+    await expect(store.sweep({ byteBudget: -1 })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+  })
+
   it('never evicts what canEvict keeps, even over budget', async () => {
     const keep = new Set<string>()
     const store = BlobStore.open(dir, { byteBudget: 0, canEvict: (sha256) => Promise.resolve(!keep.has(sha256)) })
     const blobs = await fill(store, 3)
     keep.add(blobs[0]?.sha256 ?? '').add(blobs[1]?.sha256 ?? '')
-    expect(await store.sweep()).toEqual({ evicted: 1, freed: 100 })
+    expect(await store.sweep()).toEqual({ evicted: 1, freed: 100, overBudgetBytes: 200 })
     expect(await present(store, blobs)).toEqual([true, true, false])
   })
 
@@ -98,17 +107,20 @@ describe('sweep', () => {
       },
     })
     blobs.push(...(await fill(store, 2)))
-    expect(await store.sweep()).toEqual({ evicted: 0, freed: 0 })
+    expect(await store.sweep()).toEqual({ evicted: 0, freed: 0, overBudgetBytes: 200 })
   })
 
   it('removes temp files of dead processes, in the shards too, and leaves those of live ones', async () => {
     const store = BlobStore.open(dir)
     const { path } = await store.put(Buffer.from('x'))
-    const mine = claimTempName()
+    const mine = engineTempName()
     const deadPid = spawnSync('true').pid
-    const ofDead = mine.replace(/^(\.nexus-tmp-[0-9a-f]{8})-[0-9a-z]+-/, `$1-${deadPid.toString(36)}-`)
-    const ofLive = mine.replace(/^(\.nexus-tmp-[0-9a-f]{8})-[0-9a-z]+-/, `$1-${process.ppid.toString(36)}-`)
-    const ofOtherHost = mine.replace(/^\.nexus-tmp-[0-9a-f]{8}/, '.nexus-tmp-00000000')
+    const ofProcess = (pid: number): string => {
+      return mine.replace(/^(\.nexus-tmp-[0-9a-f]{8}).*$/, `$1-${pid.toString(36)}-0123456789ab0`)
+    }
+    const ofDead = ofProcess(deadPid)
+    const ofLive = ofProcess(process.ppid)
+    const ofOtherHost = ofLive.replace(/^\.nexus-tmp-[0-9a-f]{8}/, '.nexus-tmp-00000000')
     const shard = join(path, '..')
     for (const where of [dir, shard]) {
       for (const name of [mine, ofDead, ofLive, ofOtherHost]) writeFileSync(join(where, name), 'x')
@@ -118,7 +130,6 @@ describe('sweep', () => {
       const left = readdirSync(where).filter((name) => name.startsWith('.nexus-tmp-'))
       expect(left.toSorted()).toEqual([mine, ofLive, ofOtherHost].toSorted())
     }
-    releaseTempName(mine)
   })
 
   it('removes a temp file of another host when nobody has written to it for a day', async () => {
@@ -156,7 +167,7 @@ describe('sweep', () => {
       writeFileSync(stranger, 'x')
       utimesSync(stranger, 1, 1)
     }
-    expect(await store.sweep()).toEqual({ evicted: 1, freed: 1 })
+    expect(await store.sweep()).toEqual({ evicted: 1, freed: 1, overBudgetBytes: 0 })
     expect(strangers.map((stranger) => existsSync(stranger))).toEqual([true, true, true, true])
   })
 })
