@@ -179,12 +179,12 @@ describe('a process killed inside a hydration', () => {
 
 describe('failpoints', () => {
   it('in the sources of snapshot and hydration are all listed, and all that are listed are there', () => {
-    const dir = fileURLToPath(new URL('../src/durability/', import.meta.url))
+    const dir = fileURLToPath(new URL('../src/', import.meta.url))
     const found = new Set<string>()
-    for (const file of readdirSync(dir)) {
-      if (!/^(snapshot|hydrate)[a-z-]*\.ts$/.test(file)) continue
-      for (const [, name] of readFileSync(join(dir, file), 'utf8').matchAll(/failpoint\('([a-z-]+:[a-z-]+)'\)/g))
-        found.add(name ?? '')
+    for (const file of readdirSync(dir, { recursive: true, encoding: 'utf8' })) {
+      if (!file.endsWith('.ts') || file.endsWith('.test.ts')) continue
+      const named = readFileSync(join(dir, file), 'utf8').matchAll(/failpoint\('((?:snapshot|hydrate):[a-z-]+)'\)/g)
+      for (const [, name] of named) found.add(name ?? '')
     }
     expect([...found].toSorted()).toEqual([...SNAPSHOT_FAILPOINTS, ...HYDRATE_FAILPOINTS].toSorted())
   })

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
-import type { Logger } from '@nexus/host'
+import { type Logger, TreeCursor } from '@nexus/host'
 import { getObject, hydrateRaw, type FetchOptions } from './hydrate-fetch.ts'
 import { restoring } from './hydrate-restore.ts'
 import type { Manifest } from '../mirror/manifest.ts'
@@ -72,7 +72,10 @@ async function listBlobs({ store, treeKey, signal, logger }: ExtraBlobsOptions):
 
 /** Files of a downloaded prefix, session-relative, in no order; the walk leaves out what never crosses. */
 async function filesIn(rawDir: string, { slices }: FetchOptions): Promise<string[]> {
-  const { files } = await new TreeWalker(rawDir, { maxPathBytes: MAX_PATH_BYTES, slices }).walk()
+  const cursor = new TreeCursor(rawDir)
+  const { files } = await new TreeWalker(cursor, { maxPathBytes: MAX_PATH_BYTES, slices })
+    .walk()
+    .finally(() => cursor.close())
   return [...files.keys()]
 }
 

@@ -1,8 +1,17 @@
-import { existsSync, lstatSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
-import { type Clock, type Failpoint, type Logger, noFailpoint, silentLogger, Slices, systemClock } from '@nexus/host'
+import {
+  type Clock,
+  type Failpoint,
+  type Logger,
+  noFailpoint,
+  silentLogger,
+  Slices,
+  systemClock,
+  TreeCursor,
+} from '@nexus/host'
 import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
 import { buildManifest } from '../mirror/manifest-build.ts'
 import { totalBytes, type Manifest, type ManifestEntry } from '../mirror/manifest.ts'
@@ -10,8 +19,9 @@ import { commitManifest } from '../mirror/snapshot-commit.ts'
 import { readClosedJournalSeq } from '../capture/journal-seq.ts'
 import { SnapshotListing } from '../mirror/snapshot-listing.ts'
 import { SnapshotMemory } from '../capture/memory.ts'
-import { stageParts, type StagedParts } from '../capture/stage.ts'
-import { BLOBS_DIR, immutableKind, JOURNAL_DIR, JOURNAL_HEADER_PATH } from '../tree/names.ts'
+import { copiesOf, type DatabaseCapture } from '../capture/databases.ts'
+import { refuseReplacedJournal, stageParts, type StagedParts } from '../capture/stage.ts'
+import { BLOBS_DIR, immutableKind, JOURNAL_DIR } from '../tree/names.ts'
 import { TreeStorer, type StoredTree } from '../mirror/snapshot-tree.ts'
 import type { SnapshotOptions, SnapshotResult } from './snapshot.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
@@ -81,13 +91,25 @@ export class SnapshotRun {
   }
 
   async #takeWith(stagingDir: string): Promise<SnapshotResult> {
+    const cursor = new TreeCursor(this.#options.sessionDir)
+    try {
+      return await this.#takeFrom(cursor, stagingDir)
+    } finally {
+      cursor.close()
+    }
+  }
+
+  async #takeFrom(cursor: TreeCursor, stagingDir: string): Promise<SnapshotResult> {
     const startedMs = performance.now()
+    const { storage, committed } = this.#options
+    const databases = storage === undefined ? undefined : copiesOf(storage)
+    const capture = { cursor, stagingDir, ...(databases === undefined ? {} : { databases }) }
     const listing = this.#openListing()
-    const parts = await stageParts({ ...this.#options, stagingDir })
+    const parts = await stageParts({ ...this.#options, ...capture, committed })
     const lastSeq = parts.journal?.lastSeq ?? readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR))
-    this.#refuseLostJournal(lastSeq)
+    this.#refuseLostJournal(lastSeq, cursor)
     await this.#failpoint('snapshot:staged')
-    const stored = withLost(await this.#storeTree(stagingDir, listing, parts), parts)
+    const stored = await this.#storeTree(listing, parts, { cursor, stagingDir, databases })
     this.#tell(stored.tree)
     await this.#failpoint('snapshot:objects-stored')
     await this.#store.flush(this.#waiting)
@@ -114,14 +136,16 @@ export class SnapshotRun {
     return listing
   }
 
-  async #storeTree(stagingDir: string, listing: SnapshotListing, parts: StagedParts): Promise<StoredTree> {
-    const { sessionDir, storage, committed, concurrency = DEFAULT_CONCURRENCY } = this.#options
+  async #storeTree(
+    listing: SnapshotListing,
+    parts: StagedParts,
+    capture: { cursor: TreeCursor; stagingDir: string; databases: DatabaseCapture | undefined },
+  ): Promise<StoredTree> {
+    const { committed, concurrency = DEFAULT_CONCURRENCY } = this.#options
     const storer = new TreeStorer({
+      ...capture,
       store: this.#store,
       treeKey: this.#keys.tree,
-      sessionDir,
-      stagingDir,
-      storage,
       committed,
       concurrency,
       listing,
@@ -152,10 +176,10 @@ export class SnapshotRun {
    * Refuses to commit a session whose journal was removed or emptied, while it was closed or under its writer, over one that
    * has it.
    */
-  #refuseLostJournal(lastSeq: number): void {
+  #refuseLostJournal(lastSeq: number, cursor: TreeCursor): void {
     const { sessionId, sessionDir, committed } = this.#options
     if (committed === undefined || committed.journal.last_seq === 0) return
-    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_HEADER_PATH))) return
+    if (lastSeq > 0) return refuseReplacedJournal(cursor)
     throw new NexusError(
       'CORRUPT',
       `session ${sessionId}: its journal is gone, and the committed one ends at event ${committed.journal.last_seq}; not storing ` +
@@ -214,12 +238,6 @@ export class SnapshotRun {
     const { sha256 } = await sharedDigester().digest(localPath, { sizeHint: size, slices: this.#slices })
     return { size, mode: 0o600, mtime_ns: String(BigInt(this.#clock.now()) * 1_000_000n), sha256 }
   }
-}
-
-/** A database that was deleted under its handle can't be stored; what was committed of it goes on being named. */
-function withLost(stored: StoredTree, { lostDatabases }: StagedParts): StoredTree {
-  const lost = lostDatabases.map((path) => ({ path, why: 'the file of an open database was deleted', tree: false }))
-  return { ...stored, tree: { ...stored.tree, unstorable: [...stored.tree.unstorable, ...lost] } }
 }
 
 function resultOf(
