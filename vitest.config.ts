@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { configDefaults, defineConfig, type ViteUserConfig } from 'vitest/config'
 
 const conditions = ['@nexus/source']
@@ -12,6 +13,8 @@ const config: ViteUserConfig = defineConfig({
     // They have their own command: npm run test:slow.
     exclude: [...configDefaults.exclude, '**/*.slow.test.ts'],
     pool: 'forks',
+    // A core each: by itself vitest leaves one idle, which is half of a small machine.
+    maxWorkers: availableParallelism(),
     execArgv: [
       '--import',
       new URL('packages/tooling/src/register-tsx.mjs', import.meta.url).href,

@@ -1,6 +1,6 @@
 import type { UserConfig } from 'tsdown'
 import { base } from '../../tsdown.base.ts'
 
-const config: UserConfig = { ...base, entry: ['src/index.ts', 'src/copy-worker.ts'] }
+const config: UserConfig = { ...base, entry: { index: 'src/index.ts', 'copy-worker': 'src/copy/copy-worker.ts' } }
 
 export default config

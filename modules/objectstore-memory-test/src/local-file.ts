@@ -17,7 +17,7 @@ export async function breathe(): Promise<void> {
   sliceStart = performance.now()
 }
 
-/** How a read reports and is stopped. */
+/** How a read or a write reports and is stopped. */
 export interface ReadOptions {
   signal?: AbortSignal | undefined
   /** Called with the bytes of each chunk. */
@@ -56,11 +56,15 @@ function readAsync(fd: number, bytes: Buffer, at: number, length: number): Promi
 }
 
 /** Creates a file with the bytes. */
-export async function writeBytes(path: string, bytes: Buffer, signal?: AbortSignal): Promise<void> {
+export async function writeBytes(path: string, bytes: Buffer, { signal, onBytes }: ReadOptions = {}): Promise<void> {
   await breathe()
-  signal?.throwIfAborted()
-  if (bytes.length <= CHUNK_BYTES) writeFileSync(path, bytes)
-  else await writeFile(path, bytes, signal === undefined ? {} : { signal })
+  for (let at = 0; at === 0 || at < bytes.length; at += CHUNK_BYTES) {
+    signal?.throwIfAborted()
+    const chunk = bytes.subarray(at, at + CHUNK_BYTES)
+    if (bytes.length <= CHUNK_BYTES) writeFileSync(path, chunk)
+    else await writeFile(path, chunk, { flag: at === 0 ? 'w' : 'a' })
+    onBytes?.(chunk.length)
+  }
 }
 
 function shrunk(path: string, at: number, size: number): Error {

@@ -5,6 +5,7 @@ import {
   hydrateObjects,
   isFolderPlaceholder,
   joinKey,
+  monotonicProgress,
   type ObjectInfo,
   ObjectNotFoundError,
   type OpOptions,
@@ -76,9 +77,9 @@ export class MemoryBackend implements Backend {
         this.#listed(),
         keyPrefix,
         destDir,
-        async ({ key }, tempPath, { signal }) => {
+        async ({ key }, tempPath, { signal, onBytes }) => {
           const { bytes } = this.#find(key)
-          await writeBytes(tempPath, bytes, signal)
+          await writeBytes(tempPath, bytes, { signal, onBytes })
           return bytes.length
         },
         options,
@@ -110,11 +111,13 @@ export class MemoryBackend implements Backend {
       const { bytes } = this.#find(key)
       const { offset, length } = resolveRange(options, bytes.length)
       const range = bytes.subarray(offset, offset + length)
+      const progress = monotonicProgress(options.onProgress)
       await replaceFile(localPath, key, async (tempPath) => {
-        await writeBytes(tempPath, range, options.signal)
+        progress.begin()
+        await writeBytes(tempPath, range, { signal: options.signal, onBytes: (moved) => progress.moved(moved) })
         return range.length
       })
-      options.onProgress?.({ objects: 1, bytes: range.length })
+      progress.finished(range.length)
     })
   }
 

@@ -8,12 +8,12 @@ const options = { listProbeCount: 60, plant }
 const casesByName = new Map(backendContractCases.map((contractCase) => [contractCase.name, contractCase]))
 
 describe('the contract suite', () => {
-  it.each(mutants)('notices that $name', async ({ killedBy, open, timeoutMs = 30_000 }) => {
+  it.each(mutants)('notices that $name', async ({ killedBy, open, options: own, timeoutMs = 30_000 }) => {
     expect(killedBy.length).toBeGreaterThan(0)
     for (const name of killedBy) {
       const contractCase = casesByName.get(name)
       if (contractCase === undefined) throw new Error(`there is no case "${name}"`)
-      const { status, error } = await runCase(contractCase, open, { ...options, timeoutMs })
+      const { status, error } = await runCase(contractCase, open, { ...options, ...own, timeoutMs })
       expect(status, `"${name}" did not notice`).toBe('failed')
       expect(error?.message).toContain(`Rule: ${contractCase.rule}`)
       expect(error?.message).toContain(`Why it matters: ${contractCase.why}`)

@@ -1,9 +1,10 @@
 import { describeBackendContract } from '@nexus/objectstore-contract'
 import { describe, it } from 'vitest'
 import { createMemoryBackend, withoutCapabilities } from '../src/driver.ts'
+import { circumstances } from './circumstances.ts'
 import { plant } from './plant.ts'
 
-describeBackendContract(() => createMemoryBackend(), { describe, it, title: 'memory backend', plant })
+describeBackendContract(() => createMemoryBackend(), { describe, it, title: 'memory backend', plant, ...circumstances })
 
 describeBackendContract(
   async () => {

@@ -8,7 +8,8 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { blobPaths, BlobStore, blobUri, encodeMeta, type BlobInfo, type BlobStoreOptions } from './index.ts'
+import { BlobStore, blobUri, type BlobInfo, type BlobStoreOptions } from './index.ts'
+import { blobPaths, encodeMeta } from './layout.ts'
 
 let root: string
 let dir: string
@@ -78,7 +79,7 @@ describe('put', () => {
   it('makes no directory before the first put, and private ones then', async () => {
     const store = open()
     expect(await store.totalBytes()).toBe(0)
-    expect(await store.sweep()).toEqual({ evicted: 0, freed: 0 })
+    expect(await store.sweep()).toEqual({ evicted: 0, freed: 0, overBudgetBytes: 0 })
     expect(await store.has('0'.repeat(64))).toBe(false)
     expect(existsSync(dir)).toBe(false)
     const { path } = await store.put(Buffer.from('x'))
@@ -121,12 +122,30 @@ describe('put', () => {
     expect(readFileSync(path, 'utf8')).toBe('whole content')
   })
 
-  it('replaces a .meta that an earlier blob left behind', async () => {
+  it('never rewrites a whole .meta, also where the blob itself is gone', async () => {
+    const store = open()
+    const { path, sha256 } = await store.put(Buffer.from('x'), 'a/b')
+    const meta = path.replace(/bin$/, 'meta')
+    const before = statSync(meta, { bigint: true })
+    for (const source of [Buffer.from('x'), Readable.from([Buffer.from('x')])]) {
+      fs.unlinkSync(path)
+      expect((await store.put(source, 'c/d')).mediaType).toBe('a/b')
+    }
+    expect((await store.get(sha256)).mediaType).toBe('a/b')
+    const after = statSync(meta, { bigint: true })
+    expect([after.ino, after.mtimeNs]).toEqual([before.ino, before.mtimeNs])
+    expect(filesBelow(dir)).toHaveLength(2)
+  })
+
+  it.each(['missing', 'torn', 'of another size'])('makes the .meta again when it is %s', async (state) => {
     const store = open()
     const { path } = await store.put(Buffer.from('x'), 'a/b')
-    fs.unlinkSync(path)
+    const meta = path.replace(/bin$/, 'meta')
+    fs.unlinkSync(meta)
+    if (state === 'torn') writeFileSync(meta, 'a/')
+    if (state === 'of another size') writeFileSync(meta, 'a/b\n99\n')
     expect((await store.put(Buffer.from('x'), 'c/d')).mediaType).toBe('c/d')
-    expect((await store.get(sha(Buffer.from('x')))).mediaType).toBe('c/d')
+    expect(readFileSync(meta, 'utf8')).toBe('c/d\n1\n')
     expect(filesBelow(dir)).toHaveLength(2)
   })
 
@@ -178,6 +197,58 @@ describe('put', () => {
     await expect(open().put(Readable.from([data]))).rejects.toMatchObject({ code: 'PRECONDITION' })
     expect(readdirSync(outside)).toEqual([])
     expect(filesBelow(dir).filter((name) => name.startsWith('.nexus-tmp-'))).toEqual([])
+  })
+
+  it.each(['the store', 'the shard'])(
+    'reads, writes and removes nothing through a link in place of %s',
+    async (where) => {
+      const data = Buffer.from('secret')
+      const { shard } = blobPaths(dir, sha(data))
+      const outside = join(root, 'outside')
+      const theirs = BlobStore.open(join(outside, 'blobs'))
+      const { path, sha256 } = await theirs.put(data, 'a/b')
+      const temp = join(path, '..', '.nexus-tmp-old')
+      writeFileSync(temp, 'x')
+      fs.utimesSync(temp, 1, 1)
+      const link = where === 'the store' ? dir : shard
+      mkdirSync(join(link, '..'), { recursive: true })
+      fs.symlinkSync(where === 'the store' ? join(outside, 'blobs') : join(path, '..'), link)
+      const before = [filesBelow(outside), statSync(path).mtimeMs]
+
+      const store = open({ byteBudget: 0 })
+      for (const read of [store.get(sha256), store.open(sha256), store.stat(sha256), store.verify(sha256)]) {
+        await expect(read).rejects.toMatchObject({ code: 'NOT_FOUND' })
+      }
+      expect(await store.has(sha256)).toBe(false)
+      expect(await store.delete(sha256)).toBe(false)
+      expect(await store.totalBytes()).toBe(0)
+      expect(await store.sweep()).toMatchObject({ evicted: 0 })
+      for (const source of [data, Readable.from([data])]) {
+        await expect(store.put(source)).rejects.toMatchObject({ code: 'PRECONDITION' })
+      }
+      await store.flush()
+      expect([filesBelow(outside), statSync(path).mtimeMs]).toEqual(before)
+    },
+  )
+
+  it('writes into the directory it opened, whatever takes its name meanwhile', async () => {
+    const data = Buffer.from('secret')
+    const { shard } = blobPaths(dir, sha(data))
+    const outside = join(root, 'outside')
+    mkdirSync(outside)
+    let swapped = false
+    const store = open({
+      failpoint: (name) => {
+        if (name !== 'blobs:temp-created' || swapped) return
+        swapped = true
+        fs.renameSync(shard, join(root, 'moved'))
+        fs.symlinkSync(outside, shard)
+      },
+    })
+    await store.put(data, 'a/b')
+    expect(swapped).toBe(true)
+    expect(readdirSync(outside)).toEqual([])
+    expect(filesBelow(join(root, 'moved')).toSorted()).toEqual([`${sha(data)}.bin`, `${sha(data)}.meta`])
   })
 
   it('handles a thousand puts handed over in one go, without holding up the event loop for all of them', async () => {
@@ -472,6 +543,38 @@ describe('the rest', () => {
     writeFileSync(join(dir, 'stranger.bin'), 'x')
     expect(await store.totalBytes()).toBe(1500)
   })
+
+  it('keeps the .meta of a blob that is held elsewhere, so that it comes back with its media type', async () => {
+    const store = open({ byteBudget: 0, canEvict: () => true })
+    for (const remove of [(one: string) => store.delete(one), () => store.sweep()]) {
+      const { sha256, path } = await store.put(Buffer.from('same bytes'), 'image/png')
+      await remove(sha256)
+      expect(existsSync(path)).toBe(false)
+      fs.utimesSync(path.replace(/bin$/, 'meta'), 1, 1)
+      await store.sweep()
+      expect((await store.put(Buffer.from('same bytes'), 'text/plain')).mediaType).toBe('image/png')
+      expect(readFileSync(path.replace(/bin$/, 'meta'), 'utf8')).toBe('image/png\n10\n')
+    }
+  })
+
+  it.each(['get', 'stat', 'open', 'put'] as const)(
+    'removes what killed runs left when all it does is %s',
+    async (use) => {
+      const { sha256, path } = await open().put(Buffer.from('x'))
+      const temps = [join(dir, '.nexus-tmp-0123456789abcdef'), join(path, '..', '.nexus-tmp-999999-1-0123456789abcdef')]
+      for (const temp of temps) {
+        writeFileSync(temp, 'x')
+        fs.utimesSync(temp, 1, 1)
+      }
+      const store = open()
+      if (use === 'put') await store.put(Buffer.from('x'))
+      else if (use === 'open') (await store.open(sha256)).destroy()
+      else await store[use](sha256)
+      await store.flush()
+      expect(temps.map((temp) => existsSync(temp))).toEqual([false, false])
+      expect((await store.get(sha256)).data.toString()).toBe('x')
+    },
+  )
 
   it('deletes a blob with its .meta, and takes it again afterwards', async () => {
     const store = open()

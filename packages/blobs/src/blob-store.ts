@@ -1,18 +1,20 @@
 import { resolve } from 'node:path'
 import type { Readable } from 'node:stream'
 import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
+import { noFailpoint, type Clock, type Logger, type SyncFailpoint } from '@nexus/host'
 import { blobInfo, type BlobContent, type BlobInfo, type BlobStat } from './blob-info.ts'
-import { BlobReader } from './blob-reader.ts'
-import { chunksOf, untilAborted, type BlobSource } from './blob-source.ts'
+import { BlobReader } from './read/blob-reader.ts'
+import { chunksOf, untilAborted, type BlobSource } from './write/blob-source.ts'
 import { isDigest, parseBlobRef } from './blob-uri.ts'
-import { BlobWriter, type WrittenBlob } from './blob-writer.ts'
-import { noFailpoint, type Failpoint } from './failpoint.ts'
+import { BlobWriter, type WrittenBlob } from './write/blob-writer.ts'
+import type { BlobFailpoint } from './failpoints.ts'
 import { nodeFileSystem, unlinkIfThere, type BlobFileSystem } from './file-system.ts'
-import { Lane } from './lane.ts'
-import { blobPaths, mediaTypeFault } from './layout.ts'
-import { sweepStore, type SweepResult } from './sweep.ts'
-import { verifyStore, type VerifyResult } from './verify.ts'
-import { walkStore } from './walk-store.ts'
+import { Lane } from './write/lane.ts'
+import { mediaTypeFault } from './layout.ts'
+import { withShard } from './store-directory.ts'
+import { removeAbandonedTemps, sweepStore, type SweepResult } from './sweep/sweep.ts'
+import { verifyStore, type VerifyResult } from './read/verify.ts'
+import { walkStore } from './sweep/walk-store.ts'
 
 /** Larger bytes are streamed, so that hashing them does not hold up the event loop. */
 const INLINE_PUT_BYTES = 512 * 1024
@@ -26,7 +28,10 @@ export interface BlobStoreOptions {
    * blob is there.
    */
   onPut?: (blob: BlobInfo) => void
-  /** Asked before a blob is evicted. Default: yes. */
+  /**
+   * Asked before a blob is evicted: true when it is held elsewhere and can come back. Its `.meta` stays then, so that the
+   * same bytes keep their first media type. Without the hook everything may go, for good.
+   */
   canEvict?: (sha256: string) => boolean | Promise<boolean>
   /**
    * Asked to bring a missing blob back, by a put with `announce: false` into this store or by placing the files
@@ -36,10 +41,10 @@ export interface BlobStoreOptions {
   onMiss?: (sha256: string) => Promise<boolean>
   /** Whether a put that resolved survives a power loss. Default true. Without it a crash may leave torn blobs. */
   fsync?: boolean
-  logger?: { warn(fields: Record<string, unknown>, message: string): void }
-  failpoint?: Failpoint
+  logger?: Pick<Logger, 'warn'>
+  failpoint?: SyncFailpoint<BlobFailpoint>
   fs?: BlobFileSystem
-  clock?: { now(): number }
+  clock?: Pick<Clock, 'now'>
 }
 
 /** What {@link BlobStore.put} takes besides the bytes and their media type. */
@@ -60,7 +65,7 @@ export interface BlobPutOptions {
  * Every method takes a bare digest or a `nexus-blob:` uri and throws `INVALID_ARGUMENT` for anything else. What the local
  * disk refuses is a `NexusError` with code `LOCAL_IO` or `PERMISSION` and the cause.
  *
- * @see spec 40
+ * @see docs/formats/session-tree.md
  */
 export class BlobStore {
   readonly dir: string
@@ -73,6 +78,7 @@ export class BlobStore {
   readonly #usedDuringSweep = new Set<string>()
   #sweeps = 0
   #closed = false
+  #tidying: Promise<void> | undefined
 
   private constructor(dir: string, options: BlobStoreOptions) {
     this.dir = resolve(dir)
@@ -104,12 +110,7 @@ export class BlobStore {
    * @throws NexusError `INVALID_ARGUMENT` for a budget that is no byte count
    */
   static open(dir: string, options: BlobStoreOptions = {}): BlobStore {
-    const { byteBudget } = options
-    if (byteBudget !== undefined && !(byteBudget >= 0)) {
-      throw new NexusError('INVALID_ARGUMENT', `byteBudget is a number of bytes, not ${byteBudget}`, {
-        op: 'blobs.open',
-      })
-    }
+    checkBudget(options.byteBudget, 'blobs.open')
     return new BlobStore(dir, options)
   }
 
@@ -131,6 +132,7 @@ export class BlobStore {
       throw new NexusError('INVALID_ARGUMENT', 'sha256 is 64 lowercase hex digits', { op: 'blobs.put' })
     }
     signal?.throwIfAborted()
+    this.#tidy()
     const written =
       source instanceof Uint8Array && source.length <= INLINE_PUT_BYTES
         ? await this.#putBytes(source, mediaType, signal, expected)
@@ -154,6 +156,7 @@ export class BlobStore {
    */
   async get(shaOrUri: string, options: { verify?: boolean } = {}): Promise<BlobContent> {
     const sha256 = parseBlobRef(shaOrUri)
+    this.#tidy()
     return this.#wrapped('blobs.get', sha256, () => this.#reader.get(sha256, options.verify ?? false))
   }
 
@@ -164,30 +167,42 @@ export class BlobStore {
    */
   async open(shaOrUri: string): Promise<Readable> {
     const sha256 = parseBlobRef(shaOrUri)
+    this.#tidy()
     return this.#wrapped('blobs.open', sha256, () => this.#reader.stream(sha256))
   }
 
   /** @throws BlobNotFoundError on a miss */
   async stat(shaOrUri: string): Promise<BlobStat> {
     const sha256 = parseBlobRef(shaOrUri)
+    this.#tidy()
     return this.#wrapped('blobs.stat', sha256, () => this.#reader.stat(sha256))
   }
 
   /** Whether the blob is on the local disk. Repairs nothing and refreshes nothing. */
   async has(shaOrUri: string): Promise<boolean> {
-    const path = blobPaths(this.dir, parseBlobRef(shaOrUri)).bin
-    return this.#wrapped('blobs.has', path, () => {
-      return Promise.resolve(this.#fs.lstatSync(path, { throwIfNoEntry: false })?.isFile() === true)
+    const sha256 = parseBlobRef(shaOrUri)
+    return this.#wrapped('blobs.has', sha256, () => {
+      const stat = withShard(this.#fs, this.dir, sha256, ({ bin }) => {
+        return this.#fs.lstatSync(bin, { throwIfNoEntry: false })
+      })
+      return Promise.resolve(stat?.isFile() === true)
     })
   }
 
-  /** Removes the local blob, and tells whether there was one. Nothing remote is touched. */
+  /**
+   * Removes the local blob, and tells whether there was one. Nothing remote is touched; the `.meta` of a blob that
+   * `canEvict` says is held elsewhere stays.
+   */
   async delete(shaOrUri: string): Promise<boolean> {
-    const paths = blobPaths(this.dir, parseBlobRef(shaOrUri))
-    return this.#wrapped('blobs.delete', paths.bin, () => {
-      const existed = unlinkIfThere(this.#fs, paths.bin)
-      unlinkIfThere(this.#fs, paths.meta)
-      return Promise.resolve(existed)
+    const sha256 = parseBlobRef(shaOrUri)
+    return this.#wrapped('blobs.delete', sha256, async () => {
+      const isHeldElsewhere = (await this.#options.canEvict?.(sha256)) ?? false
+      const existed = withShard(this.#fs, this.dir, sha256, ({ bin, meta }) => {
+        const removed = unlinkIfThere(this.#fs, bin)
+        if (!isHeldElsewhere) unlinkIfThere(this.#fs, meta)
+        return removed
+      })
+      return existed ?? false
     })
   }
 
@@ -222,16 +237,21 @@ export class BlobStore {
   /**
    * Evicts the least recently used blobs until the rest is within `byteBudget`, except those that `canEvict` keeps or
    * that are used meanwhile, and removes temp files of writers that died. Local only: the object store keeps its copies.
+   * `overBudgetBytes` of the result says whether the budget was reached.
+   *
+   * @param options `byteBudget` for this sweep, in place of the store's own
+   * @throws NexusError `INVALID_ARGUMENT` for a budget that is no byte count
    */
-  async sweep(): Promise<SweepResult> {
+  async sweep({ byteBudget = this.#options.byteBudget }: { byteBudget?: number } = {}): Promise<SweepResult> {
+    checkBudget(byteBudget, 'blobs.sweep')
     this.#sweeps++
     try {
       return await this.#wrapped('blobs.sweep', this.dir, () =>
         sweepStore({
           dir: this.dir,
           fs: this.#fs,
-          byteBudget: this.#options.byteBudget,
-          canEvict: this.#options.canEvict ?? (() => true),
+          byteBudget,
+          canEvict: this.#options.canEvict,
           isInUse: (sha256) => this.#usedDuringSweep.has(sha256) || this.#writer.isInFlight(sha256),
           now: () => this.#now(),
           failpoint: this.#options.failpoint ?? noFailpoint,
@@ -243,11 +263,18 @@ export class BlobStore {
   }
 
   /**
-   * Resolves when the media types of all puts that resolved are durable too. Their bytes are already; the types follow
-   * by themselves within moments, so only a test or a measurement needs to wait.
+   * Resolves when the media types of all puts that resolved are durable too, and what killed runs left is gone. Both
+   * happen by themselves within moments, so only a test or a measurement needs to wait.
    */
-  flush(): Promise<void> {
-    return this.#writer.flush()
+  async flush(): Promise<void> {
+    await Promise.all([this.#writer.flush(), this.#tidying])
+  }
+
+  /** Removes what killed runs left, once, in the background of the first use: many a store is never swept. */
+  #tidy(): void {
+    this.#tidying ??= removeAbandonedTemps(this.dir, this.#fs, this.#now()).catch((error: unknown) => {
+      this.#options.logger?.warn({ err: error, path: this.dir }, 'temp files of a killed run could not be removed')
+    })
   }
 
   async #putBytes(
@@ -312,6 +339,11 @@ export class BlobStore {
       throw wrap(error, op, path)
     }
   }
+}
+
+function checkBudget(byteBudget: number | undefined, op: string): void {
+  if (byteBudget === undefined || byteBudget >= 0) return
+  throw new NexusError('INVALID_ARGUMENT', `byteBudget is a number of bytes, not ${byteBudget}`, { op })
 }
 
 function wrap(error: unknown, op: string, path: string): unknown {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
  * Where a blob lives below the store's directory: `<xx>/<sha256>.bin` and `<xx>/<sha256>.meta`, `xx` being the first two
  * digits. The caller guarantees a valid digest.
  *
- * @see spec 40
+ * @see docs/formats/session-tree.md
  */
 export interface BlobPaths {
   shard: string

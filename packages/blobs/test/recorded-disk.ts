@@ -36,7 +36,12 @@ export class RecordedDisk {
   }
 
   get fs(): BlobFileSystem {
-    const rel = (path: fs.PathLike): string => relative(this.#root, String(path)) || '.'
+    // A path through an open directory names what is in it by now.
+    const rel = (path: fs.PathLike): string => {
+      const [, fd, below] = /^\/proc\/self\/fd\/(\d+)\/(.+)$/.exec(String(path)) ?? []
+      if (fd !== undefined) return join(this.#directories.get(Number(fd)) ?? '?', below as string)
+      return relative(this.#root, String(path)) || '.'
+    }
     const push = (operation: Operation): void => void this.operations.push(operation)
     const openSync = (path: fs.PathLike, flags: number, mode?: number): number => {
       const fd = fs.openSync(path, flags, mode)
@@ -94,7 +99,11 @@ export class RecordedDisk {
       },
       fdatasync: (fd: number, done: FileCallback) => fs.fdatasync(fd, (error) => (synced(fd), done(error))),
       fsync: (fd: number, done: FileCallback) => fs.fsync(fd, (error) => (synced(fd), done(error))),
-      mkdirSync: (path: string, options: fs.MakeDirectoryOptions) => {
+      mkdirSync: (path: string, options: fs.MakeDirectoryOptions | number) => {
+        if (typeof options === 'number') {
+          fs.mkdirSync(path, options)
+          return push({ kind: 'mkdir', path: rel(path) })
+        }
         const first = fs.mkdirSync(path, options)
         if (first === undefined) return first
         for (let made = path; made.startsWith(first); made = dirname(made)) push({ kind: 'mkdir', path: rel(made) })

@@ -1,4 +1,4 @@
-import { HYDRATE_FAILPOINTS } from './boot/hydrate-run.ts'
+import { HYDRATE_FAILPOINTS } from './boot/hydrate.ts'
 import { MACHINE_RECORD_FAILPOINTS } from './boot/machine-record.ts'
 import { RESOLVE_TREE_FAILPOINTS } from './boot/resolve-tree.ts'
 import { SNAPSHOT_FAILPOINTS } from './commit/snapshot-run.ts'

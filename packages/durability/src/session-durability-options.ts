@@ -14,6 +14,7 @@ import type { OnLostPolicy } from './commit/commit-guard.ts'
 import type { DurabilityTimings } from './durability-timings.ts'
 import type { Tell } from './events.ts'
 import type { FailurePolicy } from './outage/outage.ts'
+import type { OnMixedPolicy } from './mirror/restore/judge.ts'
 import type { StaleLocalPolicy } from './boot/tree-verdict.ts'
 
 /** What a session's durability is opened with. */
@@ -31,7 +32,9 @@ export interface SessionDurabilityOptions {
   policy: FailurePolicy
   staleLocal: StaleLocalPolicy
   onLost: OnLostPolicy
-  onMixed: 'auto' | 'warn' | 'fail'
+  onMixed: OnMixedPolicy
+  /** Begin anew in a store that says that it has no such session, although this machine committed it there. */
+  acceptEmpty?: boolean | undefined
   /** Unique to this run. */
   instanceId: string
   host: string

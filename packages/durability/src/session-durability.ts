@@ -3,7 +3,6 @@ import { NexusError } from '@nexus/errors'
 import { DurabilityParts } from './durability-parts.ts'
 import { durabilityStatus, type DurabilityStatus } from './outage/durability-status.ts'
 import type { Tell } from './events.ts'
-import { lookAtTree } from './tree/local-tree.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boot/resolve-tree.ts'
 import type { SessionBlobs } from './blobs/session-blobs.ts'
 import {
@@ -59,7 +58,7 @@ export class SessionDurability {
   async resolveTree(options: ResolveTreeOptions & { fresh?: boolean }): Promise<TreeResolution> {
     if (options.fresh === true) {
       await this.#parts.record.begin({})
-      return { tree: 'absent', undecided: false }
+      return { tree: 'absent' }
     }
     const resolution = await resolveTree(
       {
@@ -74,7 +73,7 @@ export class SessionDurability {
       },
       options,
     )
-    if (resolution.undecided) this.#parts.guard.postpone(lookAtTree(this.#parts.session.sessionDir))
+    if (resolution.undecided !== undefined) this.#parts.guard.postpone(resolution.undecided)
     return resolution
   }
 

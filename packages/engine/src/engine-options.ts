@@ -4,7 +4,7 @@ import type { Plugin } from './plugins/plugin.ts'
 
 /** What an embedder may bring besides the configuration. */
 export interface EngineOptions {
-  /** Every plugin this program knows; `plugins.active` of the configuration picks from them. Default: all are active. */
+  /** Every plugin this program knows; `plugins.active` of the configuration picks from them, or takes all where it is absent. */
   plugins?: readonly Plugin[]
   /** A backend to use as it is, without the registry. `core.object_store` then only sets policy. */
   backend?: Backend
@@ -21,9 +21,9 @@ export interface EngineOptions {
   transport?: string
   /** Parents of nested emits survive an `await` also without `event.emit`, at a price for every async call. */
   asyncContext?: boolean
-  /** Whether a resumed session runs under its own stored configuration. Default true. */
+  /** Whether a resumed session brings what its stored configuration says of its plugins and journal. Default true. */
   useConfigSnapshot?: boolean
-  /** The session to resume. One that nobody has seen becomes a new, empty session of that id. */
+  /** The session to resume. One that exists nowhere becomes a new, empty session of that id. */
   recallSessionId?: string
   failpoint?: Failpoint
 }

@@ -6,6 +6,7 @@ import { EventBus } from './bus/event-bus.ts'
 import { Deadline, noFailpoint, systemClock } from '@nexus/host'
 import type { ConfigInput } from './config/engine-config.ts'
 import { configFromObject, loadConfigFile, parseConfig, type LoadedConfig } from './config/load.ts'
+import type * as runSession from './run-session.ts'
 import { generateSessionId, validateSessionId } from '@nexus/durability/names'
 import type { SnapshotResult } from '@nexus/durability'
 import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
@@ -20,12 +21,16 @@ export interface InputOutcome {
   accepted: boolean
   /** Why not. */
   reason?: string
+  /** How many of its handlers threw; absent when none did. The others ran, and each failure became one `core.error`. */
+  failed?: number
+  /** What the first of them threw. */
+  error?: unknown
 }
 
 /**
  * One run of one session: boot it, give it inputs, commit, stop or abandon it.
  *
- * @see spec 10, Using the engine
+ * @see docs/guides/embedding.md
  */
 export class Engine {
   /** The session's id, known before the boot. */
@@ -40,6 +45,8 @@ export class Engine {
   #booting: Promise<void> | undefined
   #stopping: Promise<void> | undefined
   #abandoning: Promise<void> | undefined
+  /** Settles when every input so far has been dealt with. */
+  #lastInput: Promise<unknown> = Promise.resolve()
   #hasNotedOpenTurn = false
   /** An end was asked for and did not wait any longer for the boot. */
   #isGivenUp = false
@@ -133,33 +140,40 @@ export class Engine {
   }
 
   async #boot(): Promise<void> {
-    const { bootSession, refirePartialTurn, shutdownSession, startRetention } = await import('./run-session.ts')
+    const run = await import('./run-session.ts')
     let session: RunningSession
     try {
-      session = await bootSession({
+      session = await run.bootSession({
         sessionId: this.sessionId,
         resume: this.#resume,
         loaded: this.#loaded,
         options: this.#options,
         bus: this.bus,
         onLockLost: () => void this.abandon(),
+        onUp: (up) => this.#begin(up, run),
       })
     } catch (error) {
       if (this.#isGivenUp) throw this.#stoppedWhileBooting(error)
+      this.#session = undefined
       this.#phase = 'failed'
       this.bus.close()
       throw error
     }
     if (this.#isGivenUp) {
-      await shutdownSession({ session, bus: this.bus, options: this.#options, reason: 'stop', clean: false })
+      await run.shutdownSession({ session, bus: this.bus, options: this.#options, reason: 'stop', clean: false })
       throw this.#stoppedWhileBooting()
     }
+  }
+
+  /** From here on input is taken, which `core.ready` then says; what a killed run left unfinished is first in the queue. */
+  #begin(session: RunningSession, { refirePartialTurn, startRetention }: typeof runSession): void {
+    if (this.#isGivenUp) return
     this.#session = session
     this.#phase = 'running'
     startRetention(session, this.#options)
     const { openTurn, loaded } = session
     if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.restart === 'refire') {
-      void refirePartialTurn(openTurn, this.bus, this.#options.logger)
+      void this.#inTurn(() => refirePartialTurn(openTurn, this.bus, this.#options.logger))
     }
   }
 
@@ -180,16 +194,35 @@ export class Engine {
 
   /**
    * Offers an input: first to the gates (`before:io.input`), then to the agent (`io.input`). Resolves when its handlers
-   * have finished.
+   * have finished, and tells how many failed.
+   *
+   * One input at a time: another one waits, gates included, until the handlers of the one before have finished. So a handler of
+   * an input may submit the next one but must not wait for it: it would wait for itself.
    */
   async submitInput(content: string, files: readonly unknown[] = []): Promise<InputOutcome> {
-    const { id } = this.#running
-    const payload = { content, session_id: id, ...(files.length === 0 ? {} : { files }) }
-    const { vetoed, reason } = await this.bus.emitVetoable('before:io.input', payload)
-    if (vetoed) return { accepted: false, ...(reason === undefined ? {} : { reason }) }
-    await this.bus.emit('io.input', payload)
-    this.#noteOpenTurn()
-    return { accepted: true }
+    const payload = { content, session_id: this.#running.id, ...(files.length === 0 ? {} : { files }) }
+    return await this.#inTurn(async () => {
+      // The session may have ended while this input waited.
+      void this.#running
+      const failures: unknown[] = []
+      const onFailure = (error: unknown): void => void failures.push(error)
+      const { vetoed, reason } = await this.bus.emitVetoable('before:io.input', payload, { onFailure })
+      if (!vetoed) {
+        await this.bus.emit('io.input', payload, { onFailure })
+        this.#noteOpenTurn()
+      }
+      return {
+        accepted: !vetoed,
+        ...(reason === undefined ? {} : { reason }),
+        ...(failures.length === 0 ? {} : { failed: failures.length, error: failures[0] }),
+      }
+    })
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const turn = this.#lastInput.then(work)
+    this.#lastInput = turn.catch(() => undefined)
+    return turn
   }
 
   /** An agent may go on in the background; one that never ends a turn, or misspells its end, is never stored before the stop. */

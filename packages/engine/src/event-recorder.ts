@@ -24,7 +24,7 @@ export interface RecordedEvent {
 export interface RecorderJournal {
   /** Never throws. Returns the sequence number it allotted, from 1; 0 when it took nothing. */
   append(record: RecordedEvent, options?: { writeThrough?: boolean }): number
-  /** Resolves when everything appended so far is on disk, shared by whoever asks meanwhile; undefined when it is. */
+  /** Resolves when everything appended so far is on disk, shared by all who ask meanwhile; undefined when it is. */
   committed(): Promise<void> | undefined
   /** What the fsync policy demands at the end of a turn. Rejects when it can't be had. */
   turnEnded(): Promise<void>
@@ -57,7 +57,7 @@ const MAX_REMEMBERED_TYPES = 1024
  * A turn's end holds its emit until the journal has done what the fsync policy demands; under `every-event` each emit
  * waits for the fsync that it shares with its neighbours.
  *
- * @see spec 20, Ordering and write-ahead
+ * @see docs/concepts/session.md
  */
 export class JournalRecorder implements EventRecorder {
   readonly #journal: RecorderJournal

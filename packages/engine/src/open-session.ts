@@ -54,7 +54,7 @@ function isBackend(store: StoreInput | Backend): store is Backend {
  * Opens a session without writing a configuration: a directory to work in that `commit()` makes durable. Rejects as
  * `Engine.boot`.
  *
- * @see spec 10, Using the engine
+ * @see docs/guides/embedding.md
  */
 export async function openSession(options: OpenSessionOptions = {}): Promise<Session> {
   refuseUnknown(options)

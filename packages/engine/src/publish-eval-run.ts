@@ -9,7 +9,7 @@ export type { PublishedEvalRun, PublishEvalRunOptions }
  *
  * @param runId as a session id
  * @throws `INVALID_ARGUMENT` for a bad id, and the signal's reason
- * @see spec 60, Keys
+ * @see docs/formats/object-store.md
  */
 export async function publishEvalRun(
   store: ObjectStore,

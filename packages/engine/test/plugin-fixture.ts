@@ -25,7 +25,7 @@ export async function newHost(
     engineInfo: { version: '1.2.3', sessionId: 's1', agentId: '', profile: 'test' },
     session: { id: 's1' } as never,
     journal: { lastSeq: 0 } as never,
-    storage: (scope, pluginId) => `${scope} of ${pluginId}` as never,
+    storage: (scope, pluginId) => ({ path: `${scope} of ${pluginId}` }) as never,
     directories: { data: (id) => `/data/${id}`, appData: (id) => `/app/${id}`, agentData: (id) => `/agent/${id}` },
     ...deps,
   })

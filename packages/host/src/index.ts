@@ -40,3 +40,4 @@ export {
   type FileDigest,
   type HashOptions,
 } from './file-digest.ts'
+export { holdDirectory, type DirectoryWalkFs, type HeldDirectory } from './directory-walk.ts'

@@ -1,37 +1,53 @@
-export type { Clock, TimerHandle } from './clock.ts'
-export { Coordinator, TURN_TIMEOUT_MS, type ReplayOptions, type ReplayTarget, type ToolCall } from './coordinator.ts'
-export { MAX_DAMAGE_ENTRIES, SegmentDamagedError, type DamageKind, type JournalDamage } from './damage.ts'
-export { FAILPOINTS, type Failpoint, type FailpointName } from './failpoints.ts'
+// Writing
+export { BARRIER_DEADLINE_MS, JournalWriter, type WaitOptions } from './write/writer.ts'
+export type { JournalWriterOptions } from './write/writer-options.ts'
+export type { JournalSnapshot, SnapshotFile } from './write/snapshot-journal.ts'
+
+// Reading
+export { JournalReader, type JournalReaderOptions } from './read/reader.ts'
+export { projectFile, type ProjectionHandler } from './read/project-file.ts'
+export { verify, type JournalVerification } from './read/verify.ts'
+
+// What is on the disk
 export {
   ACTIVE_SEGMENT,
   HEADER_FILE,
   MAX_LINE_BYTES,
   MAX_SEGMENT_BYTES,
-  SCHEMA_VERSION,
   SEALED_SEGMENT_PATTERN,
   segmentName,
-} from './format.ts'
-export type { FsyncMode, JournalHeader } from './header.ts'
-export type { JournalFs } from './journal-fs.ts'
-export type { Logger, LogLine } from './logger.ts'
-export { projectFile } from './project-file.ts'
-export type { ProjectionHandler } from './projections.ts'
-export { readOpenTurn, type OpenTurn } from './read-open-turn.ts'
-export { JournalReader, type JournalReaderOptions } from './reader.ts'
-export { rebuildActiveSegment, type RebuildOptions, type RebuiltSegment } from './rebuild-active-segment.ts'
-export type { JournalEnvelope, JournalRecord } from './record.ts'
+} from './format/format.ts'
+export { SegmentDamagedError, type DamageKind, type JournalDamage } from './format/damage.ts'
+export type { FsyncMode, JournalHeader } from './format/header.ts'
+export type { JournalEnvelope, JournalRecord } from './format/record.ts'
+export { readSwept, type SweptSegment } from './format/swept.ts'
+
+// Turns and replay
+export { readOpenTurn, type OpenTurn } from './replay/read-open-turn.ts'
+export {
+  Coordinator,
+  TURN_TIMEOUT_MS,
+  type ReplayOptions,
+  type ReplayTarget,
+  type ToolCall,
+} from './replay/coordinator.ts'
+export { ToolCache } from './replay/tool-cache.ts'
+export { REFIRED_SOURCE } from './replay/turns.ts'
+
+// Going back, repairing, sweeping
 export {
   listArchives,
   restore,
   rewind,
   type JournalArchive,
+  type JournalLock,
   type RewindOptions,
   type RewoundJournal,
-} from './rewind.ts'
-export { readLastSeqOfSegment } from './segment-seq.ts'
-export type { JournalSnapshot, SnapshotFile } from './snapshot-journal.ts'
-export { sweep, type SweepOptions } from './sweep.ts'
-export { ToolCache } from './tool-cache.ts'
-export { verify, type JournalVerification } from './verify.ts'
-export { BARRIER_DEADLINE_MS, JournalWriter, type WaitOptions } from './writer.ts'
-export type { JournalWriterOptions } from './writer-options.ts'
+} from './rewind/rewind.ts'
+export { rebuildActiveSegment, type RebuildOptions, type RebuiltSegment } from './segment/rebuild-active-segment.ts'
+export { readLastSeqOfSegment } from './segment/segment-seq.ts'
+export { sweep, type CommittedSegment, type SweepClaim, type SweepOptions } from './sweep/sweep.ts'
+
+// For tests
+export { FAILPOINTS, type Failpoint, type FailpointName } from './files/failpoints.ts'
+export type { JournalFs } from './files/journal-fs.ts'

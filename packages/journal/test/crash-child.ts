@@ -99,11 +99,11 @@ async function turns(): Promise<void> {
 
 switch (scenario) {
   case 'rewind':
-    await rewind(dir, 25, { failpoint })
+    await rewind(dir, 25, { lock: 'private', failpoint })
     break
   case 'restore': {
-    const { archive } = await rewind(dir, 25)
-    await restore(dir, archive, { failpoint })
+    const { archive } = await rewind(dir, 25, { lock: 'private' })
+    await restore(dir, archive, { lock: 'private', failpoint })
     break
   }
   case 'open':

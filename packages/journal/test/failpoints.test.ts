@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest'
 import { FAILPOINTS } from '../src/index.ts'
 
 const source = new URL('../src/', import.meta.url)
-const used = readdirSync(source)
-  .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && name !== 'failpoints.ts')
+const used = readdirSync(source, { encoding: 'utf8', recursive: true })
+  .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts') && name !== 'files/failpoints.ts')
   .flatMap((name) => [...readFileSync(new URL(name, source), 'utf8').matchAll(/failpoint\('([^']+)'\)/g)])
   .map((match) => match[1] ?? '')
 

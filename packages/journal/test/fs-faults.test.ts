@@ -154,12 +154,12 @@ describe('a file operation that fails', () => {
   it('in a rewind leaves the old journal or the new one', async () => {
     const last = 25
     const dry = faultyFs(() => undefined, (await usedDisk()).fs)
-    await rewind(DIR, 10, { fs: dry })
+    await rewind(DIR, 10, { lock: 'private', fs: dry })
     const problems: string[] = []
     for (const [index, { name }] of dry.calls.entries()) {
       const disk = await usedDisk()
       const fs = faultyFs((call) => (call.index === index ? systemError('EIO') : undefined), disk.fs)
-      const error = await rewind(DIR, 10, { fs }).then(
+      const error = await rewind(DIR, 10, { lock: 'private', fs }).then(
         () => undefined,
         (caught: unknown) => caught,
       )

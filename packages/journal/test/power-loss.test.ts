@@ -177,7 +177,7 @@ describe('a power loss', () => {
       await scenario(fs, 'turn-boundary', acknowledged)
       const end = acknowledged.lastSeq
       acknowledged.lastSeq = 12
-      await rewind(DIR, 12, { fs })
+      await rewind(DIR, 12, { lock: 'private', fs })
       expect((await eventsOn(fs)).seqs).toEqual(range(1, 12))
       expect(end).toBe(END)
     })
@@ -188,7 +188,9 @@ describe('a power loss', () => {
       const end = (await eventsOn(disk.fs)).seqs.at(-2) ?? 0
       ends.add(end)
       // What was rewound is never gone.
-      const kept = listArchives(DIR, { fs: disk.afterPowerLoss(nothingArrived).fs }).map(({ lastSeq }) => lastSeq)
+      const kept = (await listArchives(DIR, { fs: disk.afterPowerLoss(nothingArrived).fs })).map(
+        ({ lastSeq }) => lastSeq,
+      )
       expect(end === END || kept.includes(END)).toBe(true)
     }
     expect([...ends].toSorted((a, b) => a - b)).toEqual([12, END])

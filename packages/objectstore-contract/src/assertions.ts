@@ -27,14 +27,9 @@ export async function assertKeyRefused(method: string, key: string, call: () => 
   assert.ok(isInvalidKeyError(error), `${what} rejected with ${String(error)}, but it must reject with InvalidKeyError`)
 }
 
-/** Demands that a call rejects with exactly the reason its signal was aborted with. */
-export async function assertAborted(what: string, reason: unknown, call: () => Promise<unknown>): Promise<void> {
-  const error = await rejectionOf(`${what} under an aborted signal`, call)
-  assert.equal(
-    error,
-    reason,
-    `${what} rejected with ${String(error)}, but it must reject with the reason of the signal`,
-  )
+/** Demands that a call under an aborted signal rejects; with what is the driver's choice. */
+export async function assertAborted(what: string, call: () => Promise<unknown>): Promise<void> {
+  await rejectionOf(`${what} under an aborted signal`, call)
 }
 
 /** Demands that an error's message names each of the keys, plainly or as quoted. */

@@ -1,7 +1,14 @@
 import { backendContractCases } from './contract-cases.ts'
 import { pagingCaveat } from './cases/list.ts'
 import type { ContractCase } from './contract-case.ts'
-import { DEFAULT_TIMEOUT_MS, listProbeCountOf, type NewBackend, runCase, type SuiteOptions } from './run-case.ts'
+import {
+  DEFAULT_TIMEOUT_MS,
+  listProbeCountOf,
+  type NewBackend,
+  runCase,
+  type SuiteOptions,
+  SuiteState,
+} from './run-case.ts'
 
 /** `describe` of a test runner. */
 export type DescribeFunction = (name: string, define: () => void) => unknown
@@ -26,7 +33,7 @@ const RUNNER_MARGIN_MS = 5_000
  *
  * @param newBackend makes a backend on a fresh, empty bucket or prefix, once per case
  * @throws Error when no `describe` and `it` were passed and there are no globals
- * @see spec 50
+ * @see docs/guides/writing-a-backend.md
  */
 export function describeBackendContract(newBackend: NewBackend, options: DescribeOptions = {}): void {
   const globals = globalThis as { describe?: DescribeFunction; it?: ItFunction }
@@ -38,9 +45,11 @@ export function describeBackendContract(newBackend: NewBackend, options: Describ
     )
   }
   const timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS
+  const state = new SuiteState()
   describe(options.title ?? 'backend contract', () => {
     for (const contractCase of backendContractCases) {
-      it(caseTitle(contractCase, options), testOf(contractCase, newBackend, options), timeoutMs + RUNNER_MARGIN_MS)
+      const run = testOf(contractCase, newBackend, options, state)
+      it(caseTitle(contractCase, options), run, timeoutMs + RUNNER_MARGIN_MS)
     }
   })
 }
@@ -58,9 +67,14 @@ interface Skippable {
 
 // Runners hand a context to the test, as an argument or as `this`, and skip through it. The rest parameter keeps the
 // function's length at 0: jest and mocha take a longer one for a test that calls back, and wait for ever.
-function testOf(contractCase: ContractCase, newBackend: NewBackend, options: SuiteOptions): () => Promise<void> {
+function testOf(
+  contractCase: ContractCase,
+  newBackend: NewBackend,
+  options: SuiteOptions,
+  state: SuiteState,
+): () => Promise<void> {
   return async function run(this: unknown, ...args: unknown[]): Promise<void> {
-    const outcome = await runCase(contractCase, newBackend, options)
+    const outcome = await runCase(contractCase, newBackend, options, state)
     if (outcome.status === 'failed') throw outcome.error
     if (outcome.status === 'passed') return
     const context = [args[0], this].find((value) => typeof (value as Skippable | undefined)?.skip === 'function')

@@ -2,6 +2,7 @@ export type { Plant } from './case-context.ts'
 export {
   type Capability,
   type CaseContext,
+  type ChangedConfig,
   type ContractCase,
   ContractViolation,
   type Requirement,
@@ -14,4 +15,5 @@ export {
   type ItFunction,
 } from './describe-backend-contract.ts'
 export { type CaseReport, type ContractReport, runBackendContract, type RunOptions } from './run-backend-contract.ts'
+export { verifyBackend, type VerifyOptions, type VerifyReport } from './verify-backend.ts'
 export { type CaseOutcome, type NewBackend, runCase, type SuiteOptions } from './run-case.ts'

@@ -1,6 +1,6 @@
 import { backendContractCases } from './contract-cases.ts'
 import { caseTitle } from './describe-backend-contract.ts'
-import { type CaseOutcome, type NewBackend, runCase, type SuiteOptions } from './run-case.ts'
+import { type CaseOutcome, type NewBackend, runCase, type SuiteOptions, SuiteState } from './run-case.ts'
 
 /** One line of a report. */
 export interface CaseReport extends CaseOutcome {
@@ -28,14 +28,13 @@ export interface RunOptions extends SuiteOptions {
 
 /**
  * Runs the whole suite without a test runner, one case after the other, and reports. A failing case does not reject.
- *
- * @see spec 50: the same suite as a command
  */
 export async function runBackendContract(newBackend: NewBackend, options: RunOptions = {}): Promise<ContractReport> {
   const report: ContractReport = { passed: 0, failed: 0, skipped: 0, durationMs: 0, cases: [] }
+  const state = new SuiteState()
   for (const contractCase of backendContractCases) {
     options.signal?.throwIfAborted()
-    const outcome = await runCase(contractCase, newBackend, options)
+    const outcome = await runCase(contractCase, newBackend, options, state)
     const { rule, why } = contractCase
     const line: CaseReport = { name: caseTitle(contractCase, options), rule, why, ...outcome }
     report[outcome.status]++

@@ -7,11 +7,9 @@ export {
   type NexusErrorOptions,
   systemCode,
 } from '@nexus/errors'
-export type { Clock, TimerHandle } from './clock.ts'
-export { systemClock } from './clock.ts'
+export { type Clock, type Logger, type LogLine, systemClock, type TimerHandle } from '@nexus/host'
 export { configError, objectStoreConfig, type ObjectStoreConfig } from './config.ts'
 export { DEFAULT_DEADLINES, type Deadlines } from './call/limits.ts'
-export { Destination, safeDestination } from './hydrate/destination.ts'
 export type { Backend, ByteRange, ErrorClass, ObjectInfo, OpOptions, Progress } from './driver.ts'
 export {
   ContentEncodingError,
@@ -33,7 +31,6 @@ export {
   validateKey,
   validateKeyPrefix,
 } from './keys.ts'
-export type { Logger, LogLine } from './logger.ts'
 export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './call/object-store.ts'
 export { openObjectStore, type OpenObjectStoreOptions } from './call/open-object-store.ts'
 export {
@@ -58,6 +55,7 @@ export { Slots, type Waiter } from './transfer/slots.ts'
 export { SharedWait } from './transfer/shared-wait.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
 export { redactError, redactSecrets } from './call/redact.ts'
+export { hideSecrets } from './call/secret-values.ts'
 export {
   assertBackend,
   type BackendFactory,
@@ -68,5 +66,5 @@ export {
   registered,
   unregister,
 } from './registry.ts'
-export { replaceFile, tempName } from './hydrate/replace-file.ts'
+export { replaceFile } from './hydrate/replace-file.ts'
 export { type CallContext, wrapError } from './call/wrap-error.ts'

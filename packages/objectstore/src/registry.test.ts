@@ -3,7 +3,7 @@ import { fakeBackend } from '../test/fake-backend.ts'
 import { ManualClock, settle } from '../test/manual-clock.ts'
 import { objectStoreConfig } from './config.ts'
 import type { Backend } from './driver.ts'
-import type { Logger } from './logger.ts'
+import type { Logger } from '@nexus/host'
 import { openObjectStore } from './call/open-object-store.ts'
 import { backends, open, register, registered, unregister } from './registry.ts'
 
@@ -68,8 +68,8 @@ describe('open', () => {
     register('s3', () => fakeBackend())
     await expect(open(objectStoreConfig({ backend: 'gcs' }), { logger })).rejects.toMatchObject({
       code: 'DRIVER_MISSING',
-      key: 'gcs',
-      message: expect.stringContaining('no backend is registered under "gcs"; registered: fs, s3'),
+      key: 'core.object_store.backend',
+      message: expect.stringMatching(/^(?!.*gcs).*is not registered; registered: fs, s3/),
     })
   })
 

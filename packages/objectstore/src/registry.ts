@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import type { ObjectStoreConfig } from './config.ts'
 import type { Backend } from './driver.ts'
-import type { Logger } from './logger.ts'
+import type { Logger } from '@nexus/host'
 
 /** What a factory gets besides the configuration. */
 export interface OpenOptions {
@@ -78,7 +78,8 @@ export async function open(
   const { backend: name } = config
   const factory = table().get(name)
   if (factory === undefined) {
-    throw new NexusError('DRIVER_MISSING', missingMessage(name), { op: 'objectstore.open', key: name })
+    const key = 'core.object_store.backend'
+    throw new NexusError('DRIVER_MISSING', missingMessage(), { op: 'objectstore.open', key })
   }
   options.signal?.throwIfAborted()
   const signal = options.signal ?? new AbortController().signal
@@ -98,16 +99,17 @@ export function assertBackend(value: unknown, name: string): asserts value is Ba
   throw new NexusError('INTERNAL', message, { op: 'objectstore.open', key: name })
 }
 
-function missingMessage(name: string): string {
+// Never quotes the name that was asked for: in a configuration it may be an expanded variable, and the wrong one.
+function missingMessage(): string {
   const present = backends()
   if (present.length === 0) {
     return (
-      `no backend is registered, so "${name}" can't be opened: no backend module was imported. ` +
-      `Import one for its side effect before the engine starts, e.g. import '@nexus/objectstore-${name || 's3'}'`
+      'the backend that core.object_store.backend names is not registered, and no other is: no backend module was imported. ' +
+      "Import one for its side effect before the engine starts, e.g. import '@nexus/objectstore-s3'"
     )
   }
   return (
-    `no backend is registered under "${name}"; registered: ${present.join(', ')}. ` +
-    `Mend core.object_store.backend, or import the module that registers it`
+    `the backend that core.object_store.backend names is not registered; registered: ${present.join(', ')}. ` +
+    'Mend core.object_store.backend, or import the module that registers it'
   )
 }

@@ -6,9 +6,12 @@ import { describe, expect, it } from 'vitest'
 import { tempDir } from './temp-dir.ts'
 
 const SRC = fileURLToPath(new URL('../src', import.meta.url))
-const ERRORS = fileURLToPath(new URL('../../errors', import.meta.url))
+const SHARED = ['errors', 'host'].map((name) => ({
+  name,
+  dir: fileURLToPath(new URL(`../../${name}`, import.meta.url)),
+}))
 
-// Two installed copies, each with a copy of @nexus/errors of its own, as two versions in one node_modules are.
+// Two installed copies, each with a copy of what it depends on of its own, as two versions in one node_modules are.
 const SCRIPT = `
 import * as a from './a/src/index.ts'
 import * as b from './b/src/index.ts'
@@ -38,10 +41,12 @@ describe('two installed copies of this package', () => {
     const dir = tempDir()
     for (const copy of ['a', 'b']) {
       cpSync(SRC, join(dir, copy, 'src'), { recursive: true, filter: (path) => !path.endsWith('.test.ts') })
-      const errors = join(dir, copy, 'node_modules/@nexus/errors')
-      mkdirSync(dirname(errors), { recursive: true })
-      if (copy === 'a') symlinkSync(ERRORS, errors)
-      else cpSync(ERRORS, errors, { recursive: true, filter: (path) => !path.includes('node_modules/.') })
+      for (const { name, dir: from } of SHARED) {
+        const to = join(dir, copy, 'node_modules/@nexus', name)
+        mkdirSync(dirname(to), { recursive: true })
+        if (copy === 'a') symlinkSync(from, to)
+        else cpSync(from, to, { recursive: true, filter: (path) => !path.includes('node_modules/.') })
+      }
       writeFileSync(join(dir, copy, 'package.json'), '{"type":"module"}')
     }
     writeFileSync(join(dir, 'package.json'), '{"type":"module"}')

@@ -8,8 +8,12 @@ import type { ResumeStore } from './resume-store.ts'
 /** The runner's functions; the globals of vitest, node:test's and jest's fit. */
 export interface ResumeRunner {
   describe: (title: string, define: () => void) => void
-  it: (title: string, run: () => Promise<void>) => void
+  /** The time limit is in milliseconds; runners that take none ignore it. */
+  it: (title: string, run: () => Promise<void>, timeoutMs?: number) => void
 }
+
+/** Longest a case may take: it starts processes, kills them and resumes. */
+const CASE_TIMEOUT_MS = 60_000
 
 /** Every case of the suite, as data. */
 export const resumeContractCases: readonly ResumeCase[] = [
@@ -24,7 +28,7 @@ export const resumeContractCases: readonly ResumeCase[] = [
  * seen the session.
  *
  * @param runner default: the globals `describe` and `it`
- * @see spec 50, Contract suites
+ * @see docs/guides/writing-a-backend.md
  */
 export function describeResumeContract(
   store: ResumeStore,
@@ -38,14 +42,18 @@ export function describeResumeContract(
   const how = store.crossProcess === true ? 'real SIGKILLs' : 'abandoned engines'
   runner.describe(`resume contract: ${store.name} (${how})`, () => {
     for (const each of resumeContractCases) {
-      runner.it(each.name, async () => {
-        const lab = await ResumeLab.open(store)
-        try {
-          await each.run(lab)
-        } finally {
-          await lab.close()
-        }
-      })
+      runner.it(
+        each.name,
+        async () => {
+          const lab = await ResumeLab.open(store)
+          try {
+            await each.run(lab)
+          } finally {
+            await lab.close()
+          }
+        },
+        CASE_TIMEOUT_MS,
+      )
     }
   })
 }

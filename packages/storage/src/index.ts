@@ -1,11 +1,18 @@
-export type { CheckpointCounts } from './checkpoint.ts'
-export { FAILPOINTS, type Failpoint } from './failpoint.ts'
-export { NotADatabaseError } from './foreign.ts'
-export type { Logger } from './logger.ts'
-export { validatePluginId } from './plugin-id.ts'
-export type { StorageReader } from './reader-pool.ts'
-export type { StorageScope } from './scope.ts'
-export type { CheckpointResult, DatabaseSnapshot } from './snapshot-databases.ts'
-export type { ForeignSnapshot } from './snapshot-foreign.ts'
+// The databases of a session's plugins
 export { openStorageManager, type StorageManager, type StorageManagerOptions } from './storage-manager.ts'
-export type { Storage } from './storage.ts'
+export type { Storage } from './handle/storage.ts'
+export type { StorageReader } from './handle/reader-pool.ts'
+export type { StorageScope } from './open/scope.ts'
+
+// Copies of them, and of other SQLite files
+export type { CheckpointResult, DatabaseSnapshot } from './snapshot/snapshot-databases.ts'
+export type { CheckpointCounts } from './copy/checkpoint.ts'
+export type { ForeignSnapshot } from './snapshot/snapshot-foreign.ts'
+export { NotADatabaseError } from './snapshot/foreign.ts'
+
+// Where a database lies, and how one is put there
+export { pluginDatabasePath, pluginOfDatabase, validatePluginId } from './open/plugin-id.ts'
+export { placeDatabase, removeSidecars } from './open/sidecars.ts'
+
+// For tests that kill at every step
+export { FAILPOINTS } from './failpoints.ts'

@@ -4,7 +4,7 @@ import { NexusError } from '@nexus/errors'
 import { describe, expect, it } from 'vitest'
 import { fill } from '../test/sample-database.ts'
 import { tempManager } from '../test/temp-dir.ts'
-import { silentLogger } from './logger.ts'
+import { silentLogger } from '@nexus/host'
 
 describe('scopes', () => {
   it('have the paths of the interchange format', () => {

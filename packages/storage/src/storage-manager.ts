@@ -1,20 +1,25 @@
+import { dirname, resolve, sep } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { Copier } from './copier.ts'
-import { noFailpoint, type Failpoint } from './failpoint.ts'
-import { fileSizeBytes } from './file-size.ts'
-import { silentLogger, type Logger } from './logger.ts'
-import { openStorage, type OpenStorageOptions } from './open-storage.ts'
-import { databasePath, effectiveScope, type StorageScope } from './scope.ts'
+import { noFailpoint, silentLogger, systemClock, type Clock, type Logger, type SyncFailpoint } from '@nexus/host'
+import { Copier } from './copy/copier.ts'
+import { processCopyPool, type CopyPool } from './copy/copy-pool.ts'
+import type { Storage } from './handle/storage.ts'
+import { openFilesLimit } from './open/exhaustion.ts'
+import { fileSizeBytes } from './open/file-size.ts'
+import { openStorage, type OpenStorageOptions } from './open/open-storage.ts'
+import type { FileIdentity, Place } from './open/place.ts'
+import { databasePlace, effectiveScope, type StorageScope } from './open/scope.ts'
+import { lostContent, type LostContent } from './snapshot/lost-content.ts'
 import {
   checkpointDatabases,
-  snapshotDatabases,
-  stillPresent,
+  CopyCapture,
   type CheckpointResult,
+  type DatabaseCapture,
   type DatabaseSnapshot,
   type PluginDatabase,
-} from './snapshot-databases.ts'
-import { snapshotForeign, type ForeignSnapshot } from './snapshot-foreign.ts'
-import type { Storage } from './storage.ts'
+} from './snapshot/snapshot-databases.ts'
+import { snapshotForeign, type ForeignSnapshot } from './snapshot/snapshot-foreign.ts'
+import { WalWatch } from './snapshot/wal-watch.ts'
 
 /** What {@link openStorageManager} takes. Sizes and times are those of `core.storage`. */
 export interface StorageManagerOptions {
@@ -35,7 +40,8 @@ export interface StorageManagerOptions {
   /** Read-only connections per database at once. Default 4. */
   poolMaxOpen?: number
   logger?: Logger
-  failpoint?: Failpoint
+  failpoint?: SyncFailpoint
+  clock?: Clock
   /** Asked before a database is opened; what it throws, `open` throws. */
   beforeOpen?: (scope: StorageScope, pluginId: string, path: string) => void
 }
@@ -43,39 +49,50 @@ export interface StorageManagerOptions {
 interface Known extends PluginDatabase {
   readonly scope: StorageScope
   readonly storage: Storage
+  readonly file: FileIdentity
+  hasHeldBytes: boolean
 }
 
 // Below this, closing the last connection moves the WAL into the file fast enough to be done right there.
 const CLOSE_INLINE_WAL_BYTES = 256 * 1024
+// Twice what SQLite's own checkpoints leave, so a WAL of this size is one that they could not empty.
+const LARGE_WAL_BYTES = 8 * 1024 * 1024
 
 /**
  * Opens, checkpoints and copies the databases of the plugins of one session.
  *
  * Checkpoints and copies run on connections of the manager's own, so that an iterator or a transaction that a plugin left
- * open stands in nobody's way, and in a worker thread when the database is larger than a mebibyte.
+ * open is in no copy's way, and in a worker thread of the process when the database is larger than a mebibyte. An open
+ * database costs four descriptors: file, WAL, shared memory, and one that SQLite keeps for the copies' connections.
  *
- * @see spec 30, Per-plugin storage
+ * @see docs/concepts/durability.md
  */
 export class StorageManager {
   readonly #options: StorageManagerOptions
   readonly #opening: OpenStorageOptions
   readonly #copier: Copier
+  readonly #capture: DatabaseCapture
+  readonly #watch: WalWatch
   readonly #known = new Map<string, Known>()
   #state: 'open' | 'closed' | 'disposed' = 'open'
   #closing: Promise<void> | undefined
   #disposing: Promise<void> | undefined
 
-  /** @param workerUrl the worker to run, in place of the package's own; for tests */
-  constructor(options: StorageManagerOptions, workerUrl?: URL) {
+  /** @param pool the threads to copy in, in place of the process's own; for tests */
+  constructor(options: StorageManagerOptions, pool: CopyPool = processCopyPool()) {
     const { busyTimeoutMs = 5000, cacheSizeKb = 2048, poolMaxIdle = 2, poolMaxOpen = 4, secureDelete = false } = options
-    const { logger = silentLogger, failpoint } = options
+    const { logger = silentLogger, failpoint, clock = systemClock } = options
+    // Read now: once the limit is reached it can't be read any more, and the error has to name it.
+    openFilesLimit()
     this.#options = options
     this.#opening = {
       settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen, secureDelete },
       logger,
       failpoint: failpoint ?? noFailpoint,
     }
-    this.#copier = new Copier({ busyTimeoutMs, logger, failpoint, workerUrl })
+    this.#copier = new Copier({ busyTimeoutMs, logger, failpoint, pool })
+    this.#capture = new CopyCapture(this.#copier)
+    this.#watch = new WalWatch(clock, logger, () => this.#drainWals(LARGE_WAL_BYTES))
   }
 
   /**
@@ -88,20 +105,21 @@ export class StorageManager {
   open(scope: StorageScope, pluginId: string): Storage {
     this.#assertState('open', 'storage.open')
     const effective = effectiveScope(scope, this.#options)
-    const livePath = databasePath(effective, pluginId, this.#options)
-    const known = this.#known.get(livePath)
+    const place = databasePlace(effective, pluginId, this.#options)
+    const known = this.#known.get(place.path)
     if (known?.storage.isOpen) return known.storage
     // The plugin closed the connection; its readers may be open still.
     known?.storage.close()
-    this.#options.beforeOpen?.(effective, pluginId, livePath)
-    const storage = openStorage({ scope: effective, pluginId, path: livePath }, this.#opening)
-    this.#known.set(livePath, { scope: effective, pluginId, livePath, storage })
+    this.#options.beforeOpen?.(effective, pluginId, place.path)
+    const { storage, file } = openStorage({ scope: effective, pluginId, place }, this.#opening)
+    this.#known.set(place.path, { scope: effective, pluginId, place, storage, file, hasHeldBytes: file.size > 0n })
+    this.#watch.start()
     return storage
   }
 
   /** The live paths of the databases of a scope that were opened in this run, closed ones included. */
   paths(scope: StorageScope): string[] {
-    return this.#of(scope).map(({ livePath }) => livePath)
+    return this.#of(scope).map(({ place }) => place.path)
   }
 
   /**
@@ -111,13 +129,14 @@ export class StorageManager {
    */
   async checkpoint(scope: StorageScope): Promise<CheckpointResult[]> {
     this.#assertState('closed', 'storage.checkpoint')
-    return checkpointDatabases(this.#copier, this.#present(scope))
+    return this.#checkpoint(this.#present(scope))
   }
 
   /**
    * Writes a copy of every database of a scope that was opened in this run to `<destDir>/<plugin-id>/store.db`: everything
    * that is committed when its copy begins, whatever the plugin has open. Works after {@link closeAll}. A database whose
-   * file was deleted is left out.
+   * content is lost (its file was deleted, emptied, or replaced by another file, a link or a directory, or its directory
+   * was) is left out, with a warning.
    *
    * All or nothing: when one fails, the copies already made are removed and the call rejects, naming plugin and file.
    *
@@ -131,7 +150,9 @@ export class StorageManager {
   ): Promise<DatabaseSnapshot[]> {
     this.#assertState('closed', 'storage.snapshot')
     signal?.throwIfAborted()
-    return snapshotDatabases(this.#copier, this.#present(scope), destDir, signal)
+    const copies = await this.#capture.capture(this.#present(scope), destDir, signal)
+    for (const { pluginId, livePath, checkpoint } of copies) this.#watch.report({ pluginId, livePath, ...checkpoint })
+    return copies
   }
 
   /**
@@ -140,7 +161,7 @@ export class StorageManager {
    * to open it would.
    *
    * @throws NotADatabaseError (code `UNSUPPORTED`) when the file, or what lies beside it, isn't SQLite's: nothing was
-   * touched, copy it as a plain file. NexusError `PRECONDITION` when the destination exists; `NOT_FOUND`, `CORRUPT`,
+   * touched, copy it as a plain file. NexusError `PRECONDITION` when the destination exists, or a link leads to the file; `NOT_FOUND`, `CORRUPT`,
    * `LOCKED`, `LOCAL_IO`, `PERMISSION`, `UNAVAILABLE`, `CLOSED`; the reason of `signal`
    */
   async snapshotForeign(
@@ -150,7 +171,7 @@ export class StorageManager {
   ): Promise<ForeignSnapshot> {
     this.#assertState('closed', 'storage.snapshotForeign')
     signal?.throwIfAborted()
-    return snapshotForeign(this.#copier, livePath, destPath, signal)
+    return snapshotForeign(this.#copier, this.#placeOf(livePath), destPath, signal)
   }
 
   /**
@@ -161,18 +182,37 @@ export class StorageManager {
     return (this.#closing ??= this.#closeHandles())
   }
 
-  /** Closes every handle and ends the worker; a copy that was running rejects. Afterwards every call throws `CLOSED`. */
+  /** Closes every handle; a copy that was running rejects. Afterwards every call throws `CLOSED`. */
   dispose(): Promise<void> {
     return (this.#disposing ??= this.#end())
   }
 
   async #closeHandles(): Promise<void> {
     if (this.#state === 'open') this.#state = 'closed'
-    const known = [...this.#known.values()]
-    await this.#drainWals(known)
-    for (const { storage, pluginId, livePath: path } of known) {
-      if (storage.close()) continue
-      this.#opening.logger.warn({ pluginId, path }, 'a database could not be closed: the plugin left an iterator open')
+    this.#watch.stop()
+    // The last connection to close moves the whole WAL into the file, on this thread: empty large ones in a worker first.
+    await this.#drainWals(CLOSE_INLINE_WAL_BYTES)
+    for (const known of this.#known.values()) this.#close(known)
+  }
+
+  #close(known: Known): void {
+    const { pluginId, place, storage } = known
+    const fields = { pluginId, path: place.path }
+    const lost = this.#lostOrUnknown(known)
+    if (lost?.isReplaced) {
+      storage.abandon()
+      this.#opening.logger.warn(fields, `a database stays open until the process ends: ${lost.why}`)
+    } else if (!storage.close()) {
+      this.#opening.logger.warn(fields, 'a database could not be closed: the plugin left an iterator open')
+    }
+  }
+
+  #lostOrUnknown(known: Known): LostContent | undefined {
+    try {
+      return this.#lost(known)
+    } catch {
+      // Nothing could be looked at: most likely nothing was replaced.
+      return undefined
     }
   }
 
@@ -197,16 +237,42 @@ export class StorageManager {
   }
 
   #present(scope: StorageScope): Known[] {
-    return stillPresent(this.#of(scope), this.#opening.logger)
+    return this.#of(scope).filter((known) => {
+      const lost = this.#lost(known)
+      if (lost === undefined) return true
+      const fields = { pluginId: known.pluginId, path: known.place.path }
+      this.#opening.logger.warn(fields, `the content of an open database is lost: ${lost.why}. It is left out`)
+      return false
+    })
   }
 
-  // The last connection to close moves the whole WAL into the file, on this thread: empty large ones in the worker first.
-  async #drainWals(known: readonly Known[]): Promise<void> {
-    const large = known.filter(({ livePath }) => fileSizeBytes(`${livePath}-wal`) > CLOSE_INLINE_WAL_BYTES)
+  #lost(known: Known): LostContent | undefined {
+    const { place, storage, file, hasHeldBytes } = known
+    const lost = lostContent(place, { identity: storage.wasClosedByPlugin ? undefined : file, hasHeldBytes })
+    known.hasHeldBytes ||= lost === undefined && fileSizeBytes(place.path) > 0
+    return lost
+  }
+
+  // A file of the session is reached without following a link; of any other only its directory is known to be meant.
+  #placeOf(livePath: string): Place {
+    const path = resolve(livePath)
+    const session = resolve(this.#options.sessionDir)
+    return { root: path.startsWith(session + sep) ? session : dirname(path), path }
+  }
+
+  async #checkpoint(databases: readonly PluginDatabase[]): Promise<CheckpointResult[]> {
+    const results = await checkpointDatabases(this.#copier, databases)
+    for (const result of results) this.#watch.report(result)
+    return results
+  }
+
+  async #drainWals(largerThanBytes: number): Promise<void> {
+    const isLarge = ({ place }: Known): boolean => fileSizeBytes(`${place.path}-wal`) > largerThanBytes
     try {
-      await checkpointDatabases(this.#copier, large)
+      const large = [...this.#known.values()].filter((known) => isLarge(known) && this.#lost(known) === undefined)
+      await this.#checkpoint(large)
     } catch (error) {
-      this.#opening.logger.warn({ err: error }, 'a checkpoint before closing failed: the WAL is kept')
+      this.#opening.logger.warn({ err: error }, 'a checkpoint failed: the WAL is kept')
     }
   }
 }

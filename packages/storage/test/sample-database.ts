@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import type { Connection } from '../src/connection.ts'
+import type { Connection } from '../src/open/connection.ts'
 
 /** Fills table `big` with rows of 1 KiB. */
 export function fill(db: Connection, sizeKb: number): void {

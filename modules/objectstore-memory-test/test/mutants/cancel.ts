@@ -3,24 +3,15 @@ import type { ByteRange, OpOptions } from '@nexus/objectstore'
 import { keep, mutant, type Mutant, pause } from './mutant.ts'
 
 function ignored(method: string): string {
-  return `${method} under an aborted signal does nothing and rejects with its reason`
+  return `${method} under an aborted signal does nothing and rejects`
 }
 
-const HYDRATE_MIDWAY = 'hydrate that is aborted midway stops and rejects with the reason'
+const HYDRATE_MIDWAY = 'hydrate that is aborted midway stops and rejects'
 const PUT_MIDWAY = 'put that is aborted midway leaves the old object or the new one'
 
 function deaf(options: OpOptions = {}): OpOptions {
   const { onProgress } = options
   return onProgress === undefined ? {} : { onProgress }
-}
-
-async function generic<T>(options: OpOptions | undefined, run: () => Promise<T>): Promise<T> {
-  try {
-    return await run()
-  } catch (error) {
-    if (options?.signal?.aborted === true) throw new DOMException('This operation was aborted', 'AbortError')
-    throw error
-  }
 }
 
 /** Faults with signals, and of what a backend says about itself. */
@@ -50,13 +41,6 @@ export const cancelMutants: readonly Mutant[] = [
       await healthy.delete(key)
       options?.signal?.throwIfAborted()
     },
-  })),
-  mutant('put rejects with an error of its own', [ignored('put'), PUT_MIDWAY], (healthy) => ({
-    put: (key: string, path: string, options: OpOptions) => generic(options, () => healthy.put(key, path, options)),
-  })),
-  mutant('hydrate rejects with an error of its own', [ignored('hydrate'), HYDRATE_MIDWAY], (healthy) => ({
-    hydrate: (prefix: string, path: string, options: OpOptions) =>
-      generic(options, () => healthy.hydrate(prefix, path, options)),
   })),
   mutant('hydrate rejects and goes on in the background', [HYDRATE_MIDWAY], (healthy) => ({
     hydrate: (prefix: string, path: string, options: OpOptions = {}) =>

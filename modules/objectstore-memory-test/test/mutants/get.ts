@@ -1,4 +1,4 @@
-import { readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { type ByteRange, ObjectNotFoundError, type OpOptions } from '@nexus/objectstore'
 import type { MemoryBackend } from '../../src/driver.ts'
 import { kept, mutant, type Mutant } from './mutant.ts'
@@ -6,6 +6,8 @@ import { kept, mutant, type Mutant } from './mutant.ts'
 const WHOLE = 'get writes one object to a file'
 const RANGE = 'get writes a range of an object'
 const MISS = 'get of a missing object rejects with NOT_FOUND and leaves the file alone'
+
+const MIB = 1024 * 1024
 
 type Get = (key: string, path: string, options?: OpOptions & ByteRange) => Promise<void>
 
@@ -121,6 +123,37 @@ export const getMutants: readonly Mutant[] = [
     get: async (key: string, path: string) => {
       if (kept(healthy, key) === undefined) throw new ObjectNotFoundError(key)
       symlinkSync('/nonexistent/cache/entry', path)
+    },
+  })),
+  mutant(
+    'get removes the old file and streams the new one',
+    ['get writes no part of an object in place', 'get that is aborted midway leaves the file that was there'],
+    (healthy) => ({
+      get: async (key: string, path: string, { onProgress, signal }: OpOptions = {}) => {
+        const bytes = kept(healthy, key) ?? Buffer.of()
+        rmSync(path, { force: true })
+        for (let at = 0; at < bytes.length; at += MIB) {
+          onProgress?.({ objects: 0, bytes: at })
+          signal?.throwIfAborted()
+          writeFileSync(`${path}.part`, bytes.subarray(at, at + MIB), { flag: 'a' })
+        }
+        renameSync(`${path}.part`, path)
+      },
+    }),
+  ),
+  mutant('get writes directly', ['get writes no part of an object in place'], (healthy) => ({
+    get: async (key: string, path: string, { onProgress }: OpOptions = {}) => {
+      const bytes = kept(healthy, key) ?? Buffer.of()
+      for (let at = 0; at < bytes.length; at += MIB) {
+        writeFileSync(path, bytes.subarray(at, at + MIB), { flag: at === 0 ? 'w' : 'a' })
+        onProgress?.({ objects: 0, bytes: at + 1 })
+      }
+    },
+  })),
+  mutant('get tells of its progress at the end', ['get of a large object reports while bytes move'], (healthy) => ({
+    get: async (key: string, path: string, { onProgress, signal, ...range }: OpOptions & ByteRange = {}) => {
+      await healthy.get(key, path, { ...range, ...(signal === undefined ? {} : { signal }) })
+      onProgress?.({ objects: 1, bytes: kept(healthy, key)?.length ?? 0 })
     },
   })),
 ]

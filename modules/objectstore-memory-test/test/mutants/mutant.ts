@@ -1,4 +1,5 @@
 import type { Backend } from '@nexus/objectstore'
+import type { SuiteOptions } from '@nexus/objectstore-contract'
 import { MemoryBackend } from '../../src/driver.ts'
 
 /** A backend with one fault, and the cases that must notice it. */
@@ -8,6 +9,8 @@ export interface Mutant {
   /** Every case named here must fail on it. */
   killedBy: readonly string[]
   open: () => Backend
+  /** What the suite is told of the store. */
+  options?: SuiteOptions
   /** How long its case may take, where its fault is to be slow. */
   timeoutMs?: number
 }

@@ -149,6 +149,12 @@ export const putMutants: readonly Mutant[] = [
       hydrate: (prefix: string, path: string) => healthy.hydrate(prefix, path),
     }),
   ),
+  mutant('put tells of its progress at the end', ['put of a large file reports while bytes move'], (healthy) => ({
+    put: async (key: string, path: string, { onProgress }: OpOptions = {}) => {
+      await healthy.put(key, path)
+      onProgress?.({ objects: 1, bytes: kept(healthy, key)?.length ?? 0 })
+    },
+  })),
   mutant('put reports what moved since the last report', ['put reports its progress'], (healthy) => ({
     put: async (key: string, path: string, { onProgress }: OpOptions = {}) => {
       await healthy.put(key, path)

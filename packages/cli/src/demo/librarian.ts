@@ -1,6 +1,6 @@
 import { chmod, mkdir, symlink, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Plugin, PluginContext, SessionWorkspace, Storage } from '@nexus/engine'
+import type { Plugin, PluginContext, PluginSession, PluginStorage } from '@nexus/engine'
 import { passagesOf, pdfPageCount, pngSize, readDocument, samplesOf } from './documents.ts'
 import { seededRandom, type Random } from './seeded-random.ts'
 
@@ -18,8 +18,8 @@ const SCHEMA = `
 
 /** What a turn's work is given. */
 interface Desk {
-  session: SessionWorkspace
-  storage: Storage
+  session: PluginSession
+  storage: PluginStorage
   turn: number
   random: Random
 }

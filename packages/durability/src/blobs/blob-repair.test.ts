@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { newDir, newStore, plant, sha256, type TestStore } from '../../test/memory-store.ts'
 import { blobPaths, repairBlob } from './blob-repair.ts'
@@ -25,6 +25,18 @@ describe('repairing a blob that was evicted', () => {
     expect(readFileSync(join(dir, blobPaths(DIGEST).bin), 'utf8')).toBe(BYTES)
     expect(readFileSync(join(dir, blobPaths(DIGEST).meta), 'utf8')).toBe('text/plain\n6\n')
     expect(readdirSync(join(dir, 'blobs', DIGEST.slice(0, 2)))).toHaveLength(2)
+  })
+
+  it.each(['blobs', 'the shard'])('writes nothing through a link in place of %s', async (where) => {
+    const test = newStore()
+    plantBlob(test)
+    const dir = newDir()
+    const outside = newDir()
+    const link = where === 'blobs' ? join(dir, 'blobs') : join(dir, 'blobs', DIGEST.slice(0, 2))
+    mkdirSync(dirname(link), { recursive: true })
+    symlinkSync(outside, link)
+    await expect(repair(test, dir)).rejects.toMatchObject({ code: 'PRECONDITION' })
+    expect(readdirSync(outside)).toEqual([])
   })
 
   it('does without a media type', async () => {

@@ -1,11 +1,11 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, open, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { open, rename, rm } from 'node:fs/promises'
+import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { isNexusError, NexusError } from '@nexus/errors'
+import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
-import { engineTempName } from '@nexus/host'
+import { engineTempName, holdDirectory, type HeldDirectory } from '@nexus/host'
 
 /** The session-relative paths of a blob, its content first. */
 export function blobPaths(sha256: string): { bin: string; meta: string } {
@@ -17,10 +17,11 @@ export function blobPaths(sha256: string): { bin: string; meta: string } {
  * Brings an evicted blob back from the store, verified, to its place in the session tree.
  *
  * The media type comes first, since the content's name is what makes the blob exist; both appear by a rename of synced
- * files, so no crash leaves wrong bytes under a digest.
+ * files, so no crash leaves wrong bytes under a digest. The directory they go to is held open: a link in its place, now or
+ * at any moment, is not written through.
  *
  * @returns false when the backend has no `get`, or the store says that it has no such blob
- * @throws `CORRUPT` when the stored bytes don't have that digest; an outage, as the store reports it
+ * @throws `CORRUPT` when the stored bytes don't have that digest; `PRECONDITION` when a link or a file is in the way; an outage, as the store reports it
  */
 export async function repairBlob(
   store: ObjectStore,
@@ -28,11 +29,34 @@ export async function repairBlob(
   where: { treePrefix: string; sessionDir: string; signal: AbortSignal },
 ): Promise<boolean> {
   if (!store.capabilities.get) return false
+  const shard = holdShard(where.sessionDir, sha256)
+  try {
+    return await repairInto(shard, store, sha256, where)
+  } finally {
+    shard.close()
+  }
+}
+
+function holdShard(sessionDir: string, sha256: string): HeldDirectory {
+  try {
+    return holdDirectory(sessionDir, ['blobs', sha256.slice(0, 2)], { create: true })
+  } catch (error) {
+    const code = systemCode(error)
+    if (code !== 'ENOTDIR' && code !== 'ELOOP') throw fromSystemError(error, 'durability.repair-blob', sessionDir)
+    const message = `blob ${sha256} can't be brought back: in ${sessionDir}, blobs or a directory in it is a link or a file. Move that aside`
+    throw new NexusError('PRECONDITION', message, { op: 'durability.repair-blob', key: sha256, cause: error })
+  }
+}
+
+async function repairInto(
+  shard: HeldDirectory,
+  store: ObjectStore,
+  sha256: string,
+  where: { treePrefix: string; signal: AbortSignal },
+): Promise<boolean> {
   const { bin, meta } = blobPaths(sha256)
   const fetchTo = async (path: string): Promise<string | undefined> => {
-    const folder = dirname(join(where.sessionDir, path))
-    await mkdir(folder, { recursive: true, mode: 0o700 })
-    const temporary = join(folder, engineTempName())
+    const temporary = shard.at(engineTempName())
     try {
       await store.get(`${where.treePrefix}/${path}`, temporary, { signal: where.signal })
       await syncFile(temporary)
@@ -54,8 +78,8 @@ export async function repairBlob(
       })
     }
     const mediaType = await fetchTo(meta)
-    if (mediaType !== undefined) await rename(mediaType, join(where.sessionDir, meta))
-    await rename(content, join(where.sessionDir, bin))
+    if (mediaType !== undefined) await rename(mediaType, shard.at(basename(meta)))
+    await rename(content, shard.at(basename(bin)))
     return true
   } finally {
     await rm(content, { force: true })

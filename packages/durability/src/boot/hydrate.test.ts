@@ -29,7 +29,7 @@ import {
   write,
   type Host,
 } from '../../test/durability-fixture.ts'
-import type { HydrateFs } from './hydrate-restore.ts'
+import type { HydrateFs } from './staged-tree.ts'
 import { pathRecord, serializeManifest, type Manifest } from '../mirror/manifest.ts'
 
 let lab: Lab
@@ -538,6 +538,51 @@ describe('an interrupted snapshot', () => {
     }
   })
 
+  it('under auto fails for a database and the conversation, and warns for other files', async () => {
+    for (const path of ['files/report', 'context/conversation.jsonl', 'plugins/p/store.db', 'plugins/p/q/store.db']) {
+      write(a, path, 'generation one')
+    }
+    await lab.snapshot(a)
+    for (const path of ['context/conversation.jsonl', 'plugins/p/store.db', 'plugins/p/q/store.db']) {
+      const key = `${TREE_KEY}/${path}`
+      const committed = lab.backend.objects.get(key)
+      lab.plant(key, 'another')
+      const host = lab.host({ empty: true })
+      expect(await failure(lab.hydrate(host, { onMixed: 'auto' }))).toMatchObject({ code: 'CORRUPT', key: path })
+      expectNothing(host)
+      if (committed !== undefined) lab.backend.objects.set(key, committed)
+    }
+    lab.plant(`${TREE_KEY}/files/report`, 'generation two')
+    expect(await lab.hydrate(b, { onMixed: 'auto' })).toMatchObject({ mixed: { paths: ['files/report'] } })
+  })
+
+  it('is no excuse for an object that was last stored before the commit: that is damage, and named', async () => {
+    write(a, 'files/report', 'generation one')
+    await lab.snapshot(a)
+    const key = `${TREE_KEY}/files/report`
+    const before = new Date((lab.backend.objects.get(MANIFEST_KEY)?.modTime?.getTime() ?? 0) - 1)
+    for (const bytes of ['generation oNe', 'generation', 'generation zero']) {
+      lab.backend.objects.set(key, { bytes: Buffer.from(bytes), modTime: before })
+      for (const store of [lab.store, storeOf(withoutGet())]) {
+        const host = lab.host({ empty: true })
+        expect(await failure(lab.hydrate(host, { store, onMixed: 'warn' }))).toMatchObject({
+          code: 'CORRUPT',
+          key: 'files/report',
+        })
+        expectNothing(host)
+      }
+    }
+  })
+
+  it('is not judged while the store fails to say when its objects were stored', async () => {
+    write(a, 'files/report', 'generation one')
+    await lab.snapshot(a)
+    lab.plant(`${TREE_KEY}/files/report`, 'generation two')
+    lab.backend.faults.failWhen(({ op }) => op === 'list')
+    expect(await failure(lab.hydrate(b, { onMixed: 'warn' }))).toMatchObject({ code: 'UNAVAILABLE' })
+    expectNothing()
+  })
+
   it('that made a directory of a file is no collision where objects are fetched by name', async () => {
     write(a, 'files/a', 'a file')
     await lab.snapshot(a)
@@ -602,53 +647,17 @@ describe('an interrupted snapshot', () => {
   })
 })
 
-describe('without a manifest', () => {
-  it('everything there is is taken and reported as mixed', async () => {
+describe('a first commit that was never completed', () => {
+  it('leaves no session for others, whatever on_mixed says: no turn of it was ever acknowledged', async () => {
     const blob = `blobs/${sha('x').slice(0, 2)}/${sha('x')}.bin`
     for (const path of ['files/a', 'context/conversation.jsonl', blob]) lab.plant(`${TREE_KEY}/${path}`, 'x')
-    for (const path of ['session.lock', 'plugins/p/store.db-wal']) lab.plant(`${TREE_KEY}/${path}`, 'never')
     for (const store of [lab.store, storeOf(withoutGet())]) {
-      const host = lab.host({ empty: true })
-      const result = await lab.hydrate(host, { store })
-      expect(result).toMatchObject({
-        outcome: 'unversioned',
-        objects: 3,
-        bytes: 3,
-        mixed: { generation: 0, paths: [] },
-      })
-      expect(result.manifest).toBeUndefined()
-      const tree = describeTree(host.dir)
-      expect(Object.keys(tree).filter((path) => tree[path]?.startsWith('file'))).toEqual([
-        blob,
-        'context/conversation.jsonl',
-        'files/a',
-      ])
-      expect(lstatSync(join(host.dir, 'files/a')).mode & 0o777).toBe(0o600)
-      expect(read(host, 'session.lock')).toBe('ours')
-      const strict = lab.host({ empty: true })
-      expect(await failure(lab.hydrate(strict, { store, onMixed: 'fail' }))).toMatchObject({ code: 'CORRUPT' })
-      expectNothing(strict)
+      for (const onMixed of ['auto', 'warn', 'fail'] as const) {
+        expect(await lab.hydrate(lab.host({ empty: true }), { store, onMixed })).toMatchObject({
+          outcome: 'never-seen',
+        })
+      }
     }
-    expect(lab.warnings()).toContainEqual(expect.stringContaining('no committed manifest'))
-  })
-
-  it('gets the directories that every session has, also when only a blob had arrived', async () => {
-    lab.plant(`${TREE_KEY}/blobs/ab/x.bin`, 'x')
-    expect(await lab.hydrate(b)).toMatchObject({ outcome: 'unversioned' })
-    expect(readdirSync(b.dir).toSorted()).toEqual([
-      'blobs',
-      'context',
-      'files',
-      'journal',
-      'metadata',
-      'plugins',
-      'session.lock',
-    ])
-  })
-
-  it('objects that never cross are not a session', async () => {
-    lab.plant(`${TREE_KEY}/session.lock`, 'x')
-    expect(await lab.hydrate(b)).toMatchObject({ outcome: 'never-seen' })
     expectNothing()
   })
 })

@@ -1,17 +1,33 @@
+import nodeFs from 'node:fs'
+import { join } from 'node:path'
+import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
+import {
+  engineTempName,
+  noFailpoint,
+  silentLogger,
+  Slices,
+  systemClock,
+  type Clock,
+  type Failpoint,
+  type Logger,
+} from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
-import type { Clock, Failpoint, Logger } from '@nexus/host'
-import type { HydrateFs } from './hydrate-restore.ts'
-import { HydrateRun } from './hydrate-run.ts'
 import type { Manifest } from '../mirror/manifest.ts'
+import type { OnMixedPolicy } from '../mirror/restore/judge.ts'
+import { MirrorRestore } from '../mirror/restore/restore.ts'
+import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
+import { restoreAttributes, restoring, StagedTree, type HydrateFs, type Mixture, type Restored } from './staged-tree.ts'
 
+/** How a session is hydrated. */
 export interface HydrateOptions {
   store: ObjectStore
   sessionId: string
   sessionsRoot: string
   /** Called with the fresh staging directory before anything is fetched: writes our lock into it. */
   prepareStaging: (dir: string) => Promise<void>
-  /** What a mixture does: `fail` rejects with `CORRUPT`, `warn` reports it in the result. */
-  onMixed: 'auto' | 'warn' | 'fail'
+  /** Called when the tree is whole, before it appears: notes on the disk whose commit it is. */
+  beforePlacing?: (restored: Restored) => Promise<void>
+  onMixed: OnMixedPolicy
   signal?: AbortSignal
   clock?: Clock
   logger?: Logger
@@ -21,21 +37,10 @@ export interface HydrateOptions {
   fs?: HydrateFs
 }
 
-/** Files that don't hold what the manifest says, because an interrupted snapshot overwrote them in place. */
-export interface Mixture {
-  /** The committed generation; 0 when there is no manifest. */
-  generation: number
-  reason: string
-  /** Session-relative; empty when there is no manifest to tell. */
-  paths: string[]
-}
-
+/** What a hydration did. */
 export interface HydrateResult {
-  /**
-   * `hydrated`: the tree is at `<root>/<id>` as the manifest says. `unversioned`: no manifest, everything under the prefix
-   * is there. `never-seen`: the store says that it has nothing; nothing was created.
-   */
-  outcome: 'hydrated' | 'never-seen' | 'unversioned'
+  /** `never-seen`: the store says that no commit was ever completed; nothing was created. */
+  outcome: 'hydrated' | 'never-seen'
   manifest?: Manifest
   mixed?: Mixture
   objects: number
@@ -43,15 +48,88 @@ export interface HydrateResult {
   durationMs: number
 }
 
+/** Failpoints of a hydration, in the order it passes them; `object-fetched` is passed once per object. */
+export const HYDRATE_FAILPOINTS: readonly string[] = [
+  'hydrate:staging-made',
+  'hydrate:locked',
+  'hydrate:manifest-read',
+  'hydrate:object-fetched',
+  'hydrate:fetched',
+  'hydrate:files-restored',
+  'hydrate:links-made',
+  'hydrate:modes-set',
+  'hydrate:before-record',
+  'hydrate:before-rename',
+  'hydrate:renamed',
+]
+
+const OP = 'hydrate'
+
 /**
  * Restores a session tree from the store to `<sessionsRoot>/<sessionId>`, whole or not at all: it appears there by one
- * rename, with our lock in it.
+ * rename, with our lock in it. What this machine remembers of it is on the disk before the rename: a tree without a record
+ * would be taken for one of unknown descent, and a record without its tree is replaced by the next hydration.
  *
- * Rejects with `CORRUPT` and the path when the manifest is damaged or names an object that is missing, `UNSUPPORTED` for
+ * Rejects with `CORRUPT` and the path when the commit is damaged or names an object that is missing, `UNSUPPORTED` for
  * an unknown schema version, `PRECONDITION` when the tree exists already, and with the store's own error when it fails.
  *
- * @see spec 60, Hydration
+ * @see docs/concepts/durability.md
  */
 export async function hydrateSession(options: HydrateOptions): Promise<HydrateResult> {
-  return new HydrateRun(options).run()
+  const { sessionsRoot, sessionId, prepareStaging, beforePlacing, signal } = options
+  const { clock = systemClock, logger = silentLogger, failpoint = noFailpoint, fs = nodeFs } = options
+  const startedMs = clock.now()
+  signal?.throwIfAborted()
+  const finalDir = join(sessionsRoot, sessionId)
+  refuseExisting(finalDir, fs)
+  const stagingDir = createStagingDir(sessionsRoot, 'hydrating', sessionId)
+  try {
+    await failpoint('hydrate:staging-made')
+    await prepareStaging(stagingDir)
+    await failpoint('hydrate:locked')
+    const scratchDir = join(stagingDir, engineTempName())
+    fs.mkdirSync(scratchDir, { mode: 0o700 })
+    const tree = new StagedTree(stagingDir, fs)
+    const slices = new Slices({ signal })
+    const restored = await new MirrorRestore({ ...options, logger, failpoint, slices }).into(tree, scratchDir)
+    if (restored !== undefined) {
+      await restoreAttributes(tree, restored.content, { slices, failpoint })
+      await removeStagingDir(scratchDir)
+      await failpoint('hydrate:before-record')
+      await beforePlacing?.(restored)
+      await failpoint('hydrate:before-rename')
+      signal?.throwIfAborted()
+      moveIntoPlace(stagingDir, finalDir, fs)
+      await failpoint('hydrate:renamed')
+    }
+    const durationMs = clock.now() - startedMs
+    if (restored === undefined) return { outcome: 'never-seen', objects: 0, bytes: 0, durationMs }
+    const { committed: manifest, content: _, ...rest } = restored
+    return { outcome: 'hydrated', manifest, ...rest, durationMs }
+  } catch (error) {
+    throw fromLocalFailure(error, OP)
+  } finally {
+    // Gone already when the tree is in its place.
+    await removeStagingDir(stagingDir).catch((error: unknown) => {
+      logger.warn({ err: error, path: stagingDir }, 'a staging directory could not be removed; a later boot will')
+    })
+  }
+}
+
+function refuseExisting(finalDir: string, fs: HydrateFs): void {
+  if (restoring(finalDir, () => fs.lstatSync(finalDir, { throwIfNoEntry: false })) === undefined) return
+  throw new NexusError('PRECONDITION', `${finalDir} exists: a session is hydrated only where there is none`, {
+    op: OP,
+    key: finalDir,
+  })
+}
+
+function moveIntoPlace(stagingDir: string, finalDir: string, fs: HydrateFs): void {
+  try {
+    fs.renameSync(stagingDir, finalDir)
+  } catch (error) {
+    const code = systemCode(error)
+    if (code === 'ENOTEMPTY' || code === 'EEXIST' || code === 'ENOTDIR') refuseExisting(finalDir, fs)
+    throw fromSystemError(error, OP, finalDir)
+  }
 }

@@ -21,6 +21,8 @@ export interface MachineRecord {
   /** The store holds everything that is in the tree. */
   stored: boolean
   mixedFrom?: MixedFrom
+  /** A power loss may have torn the tree, which then ended with this turn: what came later doesn't make it whole. */
+  tornAtSeq?: number
 }
 
 /** The newest attempts are remembered; an older put that lands later than this many others would be taken for foreign. */
@@ -92,6 +94,7 @@ export function isOurCommit(record: MachineRecord | undefined, pair: CommitPair)
 export class MachineRecordFile {
   readonly #sessionsRoot: string
   readonly #sessionId: string
+  readonly #bootId: string
   readonly #logger: Logger
   readonly #failpoint: Failpoint
   #record: MachineRecord
@@ -109,7 +112,8 @@ export class MachineRecordFile {
     this.#sessionId = sessionId
     this.#logger = logger
     this.#failpoint = failpoint
-    this.#record = { committed: undefined, lastSeq: 0, pending: [], bootId, clean: false, stored: false }
+    this.#bootId = bootId
+    this.#record = this.#blank()
   }
 
   get current(): Readonly<MachineRecord> {
@@ -130,8 +134,12 @@ export class MachineRecordFile {
    * @param from what is known of the tree; `bootId` only when an earlier boot's tree could not be judged yet
    */
   async begin(from: Partial<Omit<MachineRecord, 'clean' | 'stored'>>): Promise<void> {
-    this.#record = { ...this.#record, ...from, clean: false, stored: false }
+    this.#record = { ...this.#blank(), ...from, clean: false, stored: false }
     await this.#rewrite()
+  }
+
+  #blank(): MachineRecord {
+    return { committed: undefined, lastSeq: 0, pending: [], bootId: this.#bootId, clean: false, stored: false }
   }
 
   isOurs(pair: CommitPair): boolean {
@@ -167,6 +175,7 @@ export class MachineRecordFile {
   /** The tree of an earlier boot was judged good: from now on it belongs to this one. */
   adoptBoot(bootId: string): void {
     this.#record.bootId = bootId
+    delete this.#record.tornAtSeq
   }
 
   /** Writes how the run ended. */
@@ -241,6 +250,7 @@ function wireForm(sessionId: string, record: MachineRecord): Record<string, unkn
     stored: record.stored,
     pending: record.pending,
     ...(record.mixedFrom === undefined ? {} : { mixed_from: record.mixedFrom }),
+    ...(record.tornAtSeq === undefined ? {} : { torn_at_seq: record.tornAtSeq }),
   }
 }
 
@@ -258,6 +268,7 @@ function parseHead(line: string): MachineRecord | undefined {
     clean: head['clean'] === true,
     stored: head['stored'] === true,
     ...(isMixedFrom(mixed) ? { mixedFrom: mixed } : {}),
+    ...(typeof head['torn_at_seq'] === 'number' ? { tornAtSeq: head['torn_at_seq'] } : {}),
   }
 }
 

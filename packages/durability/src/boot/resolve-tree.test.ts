@@ -43,7 +43,7 @@ describe('a warm tree that the store has nothing newer than', () => {
     const a = await ranHere({ stop })
     a.write('files/local-only.txt', 'kept')
     const resumed = await again(a)
-    expect(resumed.resolution).toEqual({ tree: 'local', undecided: false })
+    expect(resumed.resolution).toEqual({ tree: 'local' })
     expect(textOf(resumed, 'files/local-only.txt')).toBe('kept')
     expect(resumed.events.filter(({ type }) => type.startsWith('session.'))).toEqual([])
     await resumed.turn('t2')
@@ -66,7 +66,7 @@ describe('a warm tree that the store has nothing newer than', () => {
     await a.kill()
     a.backend.faults.heal()
     const resumed = await again(a)
-    expect(resumed.resolution).toEqual({ tree: 'local', undecided: false })
+    expect(resumed.resolution).toEqual({ tree: 'local' })
     await resumed.turn('t3')
     expect(resumed.seen('session.owner.lost')).toEqual([])
     expect(generationInStore(resumed)).toBe(3)
@@ -80,7 +80,7 @@ describe('a warm tree that the store has nothing newer than', () => {
     await a.kill()
     a.backend.faults.heal()
     const resumed = await again(a)
-    expect(resumed.resolution).toEqual({ tree: 'local', undecided: false })
+    expect(resumed.resolution).toEqual({ tree: 'local' })
     await resumed.turn('t2', () => undefined)
     const b = await TestHost.boot({ backend: a.backend })
     expect(textOf(b)).toBe('unstored')
@@ -94,7 +94,7 @@ describe('a warm tree that another host has overtaken', () => {
     const a = await ranHere()
     await takenOver(a)
     const resumed = await again(a)
-    expect(resumed.resolution).toMatchObject({ tree: 'hydrated', undecided: false })
+    expect(resumed.resolution).toMatchObject({ tree: 'hydrated' })
     expect(textOf(resumed)).toBe('from b')
     const keptAt = resumed.resolution?.keptAt ?? ''
     expect(keptAt).toMatch(/\/\.stale-s1-20261129T163412Z$/)
@@ -209,7 +209,7 @@ describe('a tree that a power loss may have torn', () => {
     await a.kill()
     a.backend.faults.heal()
     const resumed = await again(a, { bootId: 'boot-2' })
-    expect(resumed.resolution).toEqual({ tree: 'local', undecided: false })
+    expect(resumed.resolution).toEqual({ tree: 'local' })
     expect(textOf(resumed)).toBe('never stored')
     expect(resumed.logged('error')).toHaveLength(1)
     await resumed.turn('t3', () => undefined)
@@ -220,7 +220,7 @@ describe('a tree that a power loss may have torn', () => {
   it('is no question after a clean stop', async () => {
     const a = await ranHere({ stop: true })
     const resumed = await again(a, { bootId: 'boot-2' })
-    expect(resumed.resolution).toEqual({ tree: 'local', undecided: false })
+    expect(resumed.resolution).toEqual({ tree: 'local' })
     await resumed.stop()
   })
 })
@@ -249,13 +249,13 @@ describe('a boot while the store can not be reached', () => {
     const a = await ranHere()
     a.backend.faults.failWhen(() => true)
     const degraded = await again(a)
-    expect(degraded.resolution).toEqual({ tree: 'local', undecided: true })
+    expect(degraded.resolution).toMatchObject({ tree: 'local', undecided: { hasConversation: expect.any(Boolean) } })
     expect(degraded.seen('session.storage.degraded')).toHaveLength(1)
     expect(degraded.durability.status()).toMatchObject({ degraded: true, undecided: true })
     await degraded.turn('t2', () => degraded.write('files/x.txt', 'meanwhile'))
     a.backend.faults.heal()
     await elapse(recovered(degraded), degraded.clock)
-    expect(degraded.durability.status()).toMatchObject({ degraded: false, undecided: false })
+    expect(degraded.durability.status()).toMatchObject({ degraded: false })
     await degraded.kill()
     const b = await TestHost.boot({ backend: a.backend })
     expect(textOf(b)).toBe('meanwhile')
@@ -305,21 +305,24 @@ describe('a boot while the store can not be reached', () => {
     await degraded.stop()
   })
 
-  it('decides again before its first commit: a tree that may be torn is not stored until it has a newer turn', async () => {
+  it('decides again before its first commit: a tree that may be torn is not stored, whatever turns came after the power loss', async () => {
     const a = await ranHere()
+    a.write('files/x.txt', 'torn')
     a.backend.faults.failWhen(() => true)
     const degraded = await again(a, { bootId: 'boot-2' })
-    expect(degraded.resolution).toEqual({ tree: 'local', undecided: true })
+    await degraded.turn('t2', () => degraded.write('files/y.txt', 'a newer turn'))
     a.backend.faults.heal()
     await expect(degraded.durability.snapshot('request')).rejects.toMatchObject({ code: 'PRECONDITION' })
+    await degraded.turn('t3')
+    expect(degraded.seen('session.snapshot.result').at(-1)).toMatchObject({ ok: false })
     expect(generationInStore(degraded)).toBe(1)
-    await degraded.turn('t2', () => degraded.write('files/x.txt', 'a newer turn'))
-    expect(degraded.seen('session.snapshot.result').at(-1)).toMatchObject({ ok: true })
-    expect(degraded.logged('error')).toHaveLength(1)
     await degraded.kill()
-    const b = await TestHost.boot({ backend: a.backend })
-    expect(textOf(b)).toBe('a newer turn')
-    await b.stop()
+    const resumed = await again(a, { bootId: 'boot-2' })
+    expect(resumed.resolution?.tree).toBe('hydrated')
+    expect(textOf(resumed)).toBe('from a')
+    expect(resumed.seen('session.local.stale')).toHaveLength(1)
+    expect(readFileSync(join(resumed.resolution?.keptAt ?? '', 'files/y.txt'), 'utf8')).toBe('a newer turn')
+    await resumed.stop()
   })
 
   it('does not forget that the tree may be torn when it dies before it could decide', async () => {
@@ -342,8 +345,86 @@ describe('a boot while the store can not be reached', () => {
     const startedAt = degraded.clock.now()
     await elapse(degraded.boot(), degraded.clock)
     expect(degraded.clock.now() - startedAt).toBeLessThan(90_000)
-    expect(degraded.resolution).toEqual({ tree: 'local', undecided: true })
+    expect(degraded.resolution).toMatchObject({ tree: 'local', undecided: { hasConversation: expect.any(Boolean) } })
     await elapse(degraded.kill(), degraded.clock)
+  })
+})
+
+describe('a tree that was restored', () => {
+  it.each(['hydrate:before-rename', 'hydrate:renamed'])(
+    'is known for what it is, also when the process dies at %s',
+    async (name) => {
+      const a = await ranHere()
+      const died = new TestHost({
+        backend: a.backend,
+        failpoint: (at) => {
+          if (at === name) throw new Error('died')
+        },
+      })
+      await expect(died.boot()).rejects.toThrow('died')
+      const resumed = await again(died, { staleLocal: 'refuse' })
+      expect(resumed.resolution?.tree).toBe(name === 'hydrate:renamed' ? 'local' : 'hydrated')
+      expect(resumed.seen('session.local.stale')).toEqual([])
+      await resumed.turn('t2')
+      expect(resumed.seen('session.owner.lost')).toEqual([])
+      expect(generationInStore(resumed)).toBe(2)
+      await resumed.stop()
+    },
+  )
+
+  it('does not lend its record to the tree that comes back when it could not be placed', async () => {
+    const a = await ranHere()
+    await takenOver(a)
+    const fails = {
+      failpoint: (at: string) => {
+        if (at === 'hydrate:before-rename') throw new Error('no room')
+      },
+    }
+    await expect(again(a, fails)).rejects.toThrow('no room')
+    const resumed = await again(a)
+    expect(resumed.seen('session.local.stale')).toHaveLength(1)
+    expect(textOf(resumed)).toBe('from b')
+    await resumed.stop()
+  })
+})
+
+describe('a store that has forgotten a session which this machine committed there', () => {
+  it.each([
+    ['with its tree', false],
+    ['without one', true],
+  ])('is refused under strict, %s', async (_, removed) => {
+    const a = await ranHere({ stop: true })
+    if (removed) rmSync(a.dir, { recursive: true })
+    a.backend.objects.clear()
+    const refused = { policy: 'strict' } as const
+    await expect(again(a, refused)).rejects.toMatchObject({
+      code: 'PRECONDITION',
+      message: expect.stringContaining('bucket'),
+    })
+    expect(existsSync(a.dir)).toBe(!removed)
+    const anew = await again(a, { ...refused, acceptEmpty: true })
+    await anew.turn('t2')
+    expect(generationInStore(anew)).toBeGreaterThan(0)
+    await anew.stop()
+  })
+
+  it('is told under degrade, and then gets everything again', async () => {
+    const a = await ranHere({ stop: true })
+    a.backend.objects.clear()
+    const b = await again(a)
+    expect(b.seen('core.error')).toMatchObject([{ source: 'core.object_store', fatal: false }])
+    expect(b.logged('error')).toHaveLength(1)
+    await b.turn('t2', () => undefined)
+    expect(storedText(b.backend, 'sessions/s1/files/x.txt')).toBe('from a')
+    await b.stop()
+  })
+
+  it('is no question for a session that was never committed', async () => {
+    const a = await TestHost.boot({ policy: 'strict' })
+    await a.kill()
+    const b = await again(a, { policy: 'strict' })
+    expect(b.seen('core.error')).toEqual([])
+    await b.stop()
   })
 })
 

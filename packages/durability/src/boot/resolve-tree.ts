@@ -1,13 +1,16 @@
 import { existsSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isNexusError } from '@nexus/errors'
+import { isNexusError, NexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
 import { type Clock, type Failpoint, LOCK_FILE, type Logger, syncDirectory } from '@nexus/host'
+import type { OnMixedPolicy } from '../mirror/restore/judge.ts'
+import type { FailurePolicy } from '../outage/outage.ts'
 import type { CommittedGeneration } from '../commit/committed-generation.ts'
 import type { EventOutbox } from '../outage/event-outbox.ts'
 import { hydrateSession, type HydrateResult } from './hydrate.ts'
-import { readLocalJournal } from '../tree/local-journal.ts'
+import type { Restored } from './staged-tree.ts'
+import { readLocalJournal, type LocalJournal } from '../tree/local-journal.ts'
 import { lacks, lookAtTree, type LocalTree } from '../tree/local-tree.ts'
 import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from '../mirror/manifest.ts'
@@ -21,7 +24,10 @@ export interface TreeResolver {
   sessionsRoot: string
   bootId: string
   staleLocal: StaleLocalPolicy
-  onMixed: 'auto' | 'warn' | 'fail'
+  onMixed: OnMixedPolicy
+  policy: FailurePolicy
+  /** A store that forgot a session is begun anew. */
+  acceptEmpty?: boolean | undefined
   record: MachineRecordFile
   committed: CommittedGeneration
   outbox: EventOutbox
@@ -46,9 +52,14 @@ export interface TreeResolution {
   tree: 'local' | 'hydrated' | 'absent'
   /** The tree that was there lies here now, and the lock that the caller held went with it. */
   keptAt?: string
-  /** The store couldn't be asked: the question is open until the first commit. */
-  undecided: boolean
+  /** The store couldn't be asked: the question is open until the first commit, and is decided on what was there at boot. */
+  undecided?: TreeAtBoot
   hydration?: HydrateResult
+}
+
+/** What a local tree held before any plugin of this run wrote to it. */
+export interface TreeAtBoot extends LocalTree {
+  journal: LocalJournal
 }
 
 /**
@@ -56,12 +67,13 @@ export interface TreeResolution {
  *
  * @throws {@link StaleLocalTreeError}; `CORRUPT` and `UNSUPPORTED` for a manifest that can't be read, unless `stale_local`
  *   is `keep` and there is a local tree; whatever a failed hydration throws, with the local tree back in its place
- * @see spec 60, Which tree is true
+ * @see docs/concepts/durability.md
  */
 export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOptions): Promise<TreeResolution> {
   const { committed, record, logger, sessionId, sessionsRoot } = resolver
   const previous = readMachineRecord(sessionsRoot, sessionId)
-  if (!options.localExists) return hydrate(resolver, options)
+  if (!options.localExists) return hydrate(resolver, options, previous)
+  const tree = await lookAtBoot(join(sessionsRoot, sessionId), logger)
   let remote: Manifest | undefined
   try {
     remote = await committed.look(options.signal)
@@ -80,33 +92,52 @@ export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOp
         'the store can not be asked for the session; using the local tree',
       )
     }
-    await record.begin(beforeDecision(previous, resolver.bootId))
-    return { tree: 'local', undecided: true }
+    await record.begin(beforeDecision(previous, resolver.bootId, tree.journal))
+    return { tree: 'local', undecided: tree }
   }
-  const verdict = await judgeLocalTree(resolver, previous, remote, lookAtTree(join(sessionsRoot, sessionId)))
+  if (remote === undefined) refuseForgotten(resolver, previous)
+  const verdict = judgeLocalTree(resolver.bootId, previous, remote, tree)
   return actOn(verdict, resolver, options, { previous, remote })
 }
 
-/**
- * Judges the tree at the session's path against the store's committed generation.
- *
- * @param tree what it held before any plugin wrote to it
- */
-export async function judgeLocalTree(
-  resolver: Pick<TreeResolver, 'sessionId' | 'sessionsRoot' | 'bootId' | 'logger'>,
+async function lookAtBoot(sessionDir: string, logger: Logger): Promise<TreeAtBoot> {
+  return { ...lookAtTree(sessionDir), journal: await readLocalJournal(sessionDir, logger) }
+}
+
+/** Judges the tree at the session's path against the store's committed generation. */
+export function judgeLocalTree(
+  bootId: string,
   record: MachineRecord | undefined,
   remote: Manifest | undefined,
-  tree: LocalTree,
-): Promise<TreeVerdict> {
-  const { sessionId, sessionsRoot, bootId, logger } = resolver
+  tree: TreeAtBoot,
+): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
   return judgeTree({
     record,
     bootId,
     remote: { generation: remote.generation, nonce: remote.nonce, lastSeq: remote.journal.last_seq },
-    journal: await readLocalJournal(join(sessionsRoot, sessionId), logger),
+    journal: tree.journal,
     hasLost: lacks(tree, remote),
   })
+}
+
+/**
+ * A store that has no commit of a session which this machine committed there has lost it, or is another one: a wrong
+ * bucket, prefix or credential looks just like an empty store. Told under both policies, refused under `strict`.
+ */
+function refuseForgotten(resolver: TreeResolver, previous: MachineRecord | undefined): void {
+  const { sessionId, policy, acceptEmpty = false, logger, outbox } = resolver
+  const generation = previous?.committed?.generation
+  if (generation === undefined || acceptEmpty) return
+  const error = new NexusError(
+    'PRECONDITION',
+    `this machine committed session ${sessionId} (generation ${generation}), and the store says that it has no such session: ` +
+      'look at bucket, prefix and credentials, or set core.object_store.accept_empty to begin anew there',
+    { op: 'durability.resolve-tree', key: sessionId },
+  )
+  if (policy === 'strict') throw error
+  logger.error({ session_id: sessionId, generation }, error.message)
+  outbox.post('core.error', { source: 'core.object_store', error: error.message, fatal: false, retryable: false })
 }
 
 interface Known {
@@ -124,7 +155,7 @@ async function actOn(
   const local = { generation: previous?.committed?.generation ?? 0, path: join(resolver.sessionsRoot, sessionId) }
   if (verdict.kind === 'live' || remote === undefined) {
     await record.begin(onTopOf(previous, remote))
-    return { tree: 'local', undecided: false }
+    return { tree: 'local' }
   }
   if (verdict.kind === 'torn-but-newer') {
     logger.error(
@@ -132,7 +163,7 @@ async function actOn(
       'the machine went down without a stop, and the local tree holds turns that the store never got: keeping it as it is',
     )
     await record.begin(onTopOf(previous, remote))
-    return { tree: 'local', undecided: false }
+    return { tree: 'local' }
   }
   const forked = 'forked' in verdict && verdict.forked
   if (verdict.kind === 'stale' && staleLocal === 'refuse') {
@@ -150,15 +181,19 @@ async function actOn(
       'the local tree is older than the store and is kept: the next commit hides what another host committed',
     )
     await record.begin(onTopOf(previous, remote))
-    return { tree: 'local', undecided: false }
+    return { tree: 'local' }
   }
   const keptAt = await setAside(resolver, local.path)
   let resolution: TreeResolution
   try {
-    resolution = await hydrate(resolver, options)
+    resolution = await hydrate(resolver, options, previous)
   } catch (error) {
-    // The tree is what a degraded start falls back to: a boot that fails gives it back.
-    if (!existsSync(local.path)) await rename(keptAt, local.path)
+    // The tree is what a degraded start falls back to: a boot that fails gives it back, with its own record first, since
+    // under that of the restored commit it would count as current.
+    if (!existsSync(local.path)) {
+      await record.begin(beforeDecision(previous, resolver.bootId))
+      await rename(keptAt, local.path)
+    }
     throw error
   }
   await rm(join(keptAt, LOCK_FILE), { force: true })
@@ -186,7 +221,11 @@ async function actOn(
   return { ...resolution, keptAt }
 }
 
-async function hydrate(resolver: TreeResolver, options: ResolveTreeOptions): Promise<TreeResolution> {
+async function hydrate(
+  resolver: TreeResolver,
+  options: ResolveTreeOptions,
+  previous: MachineRecord | undefined,
+): Promise<TreeResolution> {
   const { store, sessionId, sessionsRoot, onMixed, clock, logger, failpoint, record, committed, outbox } = resolver
   const hydration = await hydrateSession({
     store,
@@ -197,29 +236,28 @@ async function hydrate(resolver: TreeResolver, options: ResolveTreeOptions): Pro
     logger,
     failpoint,
     prepareStaging: options.prepareStaging,
+    beforePlacing: (restored) => record.begin(ofRestored(restored)),
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   })
   if (hydration.outcome === 'never-seen') {
+    refuseForgotten(resolver, previous)
     await record.begin({})
-    return { tree: 'absent', undecided: false, hydration }
+    return { tree: 'absent', hydration }
   }
   const { manifest, mixed } = hydration
   committed.manifest = manifest
-  if (mixed !== undefined) {
-    outbox.post('session.hydrate.mixed', {
-      session_id: sessionId,
-      generation: mixed.generation,
-      reason: mixed.reason,
-      paths: mixed.paths,
-    })
-  }
-  await record.begin({
-    ...(manifest === undefined
-      ? {}
-      : { committed: { generation: manifest.generation, nonce: manifest.nonce }, lastSeq: manifest.journal.last_seq }),
+  if (mixed !== undefined) outbox.post('session.hydrate.mixed', { session_id: sessionId, ...mixed })
+  return { tree: 'hydrated', hydration }
+}
+
+/** The record of a tree that was just restored: on the disk before the tree appears. */
+function ofRestored({ committed: { generation, nonce, journal }, mixed }: Restored): RecordStart {
+  return {
+    committed: { generation, nonce },
+    lastSeq: journal.last_seq,
+    pending: [],
     ...(mixed === undefined ? {} : { mixedFrom: { generation: mixed.generation, paths: mixed.paths } }),
-  })
-  return { tree: 'hydrated', undecided: false, hydration }
+  }
 }
 
 /** `.stale-<id>-<time>` beside the sessions; never deleted by us. */
@@ -249,9 +287,11 @@ function onTopOf(previous: MachineRecord | undefined, remote: Manifest | undefin
 }
 
 /** A tree that an unclean end in an earlier boot may have torn stays one until it could be judged, whatever happens before. */
-function beforeDecision(previous: MachineRecord | undefined, bootId: string): RecordStart {
+function beforeDecision(previous: MachineRecord | undefined, bootId: string, journal?: LocalJournal): RecordStart {
   if (previous === undefined) return {}
-  return { ...carried(previous), bootId: previous.clean ? bootId : previous.bootId }
+  if (previous.clean || previous.bootId === bootId) return { ...carried(previous), bootId }
+  const tornAtSeq = previous.tornAtSeq ?? journal?.turnEnd
+  return { ...carried(previous), bootId: previous.bootId, ...(tornAtSeq === undefined ? {} : { tornAtSeq }) }
 }
 
 function carried(previous: MachineRecord): RecordStart {

@@ -39,12 +39,12 @@ export type TreeVerdict =
 /**
  * Decides whether a local tree is at least as new as the store. Only then it wins.
  *
- * @see spec 60, Which tree is true
+ * @see docs/concepts/durability.md
  */
 export function judgeTree({ record, bootId, remote, journal, hasLost = false }: TreeEvidence): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
   if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, journal) }
-  const isNewer = (journal.turnEnd ?? 0) > remote.lastSeq
+  const isNewer = Math.min(journal.turnEnd ?? 0, record?.tornAtSeq ?? Infinity) > remote.lastSeq
   if (hasLost) return { kind: 'lost-content', forked: isNewer }
   if (record !== undefined && (record.clean || record.bootId === bootId)) {
     if (isComplete(journal, remote.lastSeq)) return { kind: 'live', why: 'our-commit' }

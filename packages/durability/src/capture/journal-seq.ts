@@ -7,10 +7,10 @@ import { ACTIVE_SEGMENT, readLastSeqOfSegment, SEALED_SEGMENT_PATTERN } from '@n
  * The highest seq in the journal of a session whose writer is closed: of the active segment, else of the newest sealed one
  * that can be read. 0 for a journal without events, or without a directory.
  */
-export function readClosedJournalSeq(journalDir: string): number {
+export async function readClosedJournalSeq(journalDir: string): Promise<number> {
   for (const name of segmentsNewestFirst(journalDir)) {
     try {
-      const seq = readLastSeqOfSegment(join(journalDir, name))
+      const seq = await readLastSeqOfSegment(join(journalDir, name))
       if (seq > 0) return seq
     } catch (error) {
       // A damaged segment is stored as it is; the one before it is the best that can be said.

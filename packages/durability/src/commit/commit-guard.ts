@@ -1,13 +1,13 @@
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { Logger } from '@nexus/host'
+import { readLocalJournal } from '../tree/local-journal.ts'
 import type { EventOutbox } from '../outage/event-outbox.ts'
-import type { LocalTree } from '../tree/local-tree.ts'
-import type { MachineRecordFile } from '../boot/machine-record.ts'
+import type { MachineRecord, MachineRecordFile } from '../boot/machine-record.ts'
 import type { CommitHead } from '../mirror/manifest-store.ts'
 import type { Manifest } from '../mirror/manifest.ts'
-import { judgeLocalTree } from '../boot/resolve-tree.ts'
-import type { StaleLocalPolicy, TreeVerdict } from '../boot/tree-verdict.ts'
+import { judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
+import type { StaleLocalPolicy } from '../boot/tree-verdict.ts'
 
 /** What a run does when another host has committed over it. */
 export type OnLostPolicy = 'stop' | 'overwrite'
@@ -36,7 +36,7 @@ export interface CommitGuardOptions {
 export class CommitGuard {
   readonly #options: CommitGuardOptions
   /** What the local tree held at boot, as long as it is undecided which tree is true. */
-  #atBoot: LocalTree | undefined
+  #atBoot: TreeAtBoot | undefined
   #lost: NexusError | undefined
 
   constructor(options: CommitGuardOptions) {
@@ -58,7 +58,7 @@ export class CommitGuard {
    *
    * @param tree what the local tree held at boot
    */
-  postpone(tree: LocalTree): void {
+  postpone(tree: TreeAtBoot): void {
     this.#atBoot = tree
   }
 
@@ -92,9 +92,11 @@ export class CommitGuard {
     this.#lose(head)
   }
 
-  async #decideAgain(held: Manifest | undefined, tree: LocalTree): Promise<void> {
+  async #decideAgain(held: Manifest | undefined, tree: TreeAtBoot): Promise<void> {
     const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#options
-    const verdict = await judgeLocalTree(this.#options, record.current, held, tree)
+    const verdict = judgeLocalTree(bootId, record.current, held, tree)
+    // Turns of this run make a fork of a stale tree, and don't make a torn one whole.
+    const forked = verdict.kind === 'stale' && (verdict.forked || (await this.#hasTurnsOfItsOwn(record.current)))
     if (verdict.kind === 'torn') {
       throw new NexusError(
         'PRECONDITION',
@@ -120,24 +122,30 @@ export class CommitGuard {
     if (verdict.kind === 'stale' && held !== undefined) {
       if (staleLocal === 'keep' || onLost === 'overwrite') {
         logger.error(
-          { session_id: sessionId, remote_generation: held.generation, forked: verdict.forked },
+          { session_id: sessionId, remote_generation: held.generation, forked },
           'the local tree is older than the store and is kept: this commit hides what another host committed',
         )
         record.committed(held, record.current.lastSeq)
-      } else this.#announceStale(held, verdict)
+      } else this.#announceStale(held, forked)
     }
     this.#atBoot = undefined
     record.adoptBoot(bootId)
   }
 
+  async #hasTurnsOfItsOwn({ lastSeq }: Readonly<MachineRecord>): Promise<boolean> {
+    const { sessionsRoot, sessionId, logger } = this.#options
+    const { turnEnd } = await readLocalJournal(join(sessionsRoot, sessionId), logger)
+    return turnEnd === undefined || turnEnd > lastSeq
+  }
+
   /** Plugins work on the tree, so it can't be set aside now; the next boot does that. */
-  #announceStale(held: Manifest, verdict: TreeVerdict & { kind: 'stale' }): void {
+  #announceStale(held: Manifest, forked: boolean): void {
     const { outbox, record, sessionId, sessionsRoot } = this.#options
     outbox.post('session.local.stale', {
       session_id: sessionId,
       local_generation: record.current.committed?.generation ?? 0,
       remote_generation: held.generation,
-      forked: verdict.forked,
+      forked,
       kept_at: join(sessionsRoot, sessionId),
     })
   }

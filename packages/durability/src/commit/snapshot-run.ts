@@ -1,6 +1,7 @@
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
+import { readSwept } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import {
   type Clock,
@@ -106,7 +107,7 @@ export class SnapshotRun {
     const capture = { cursor, stagingDir, ...(databases === undefined ? {} : { databases }) }
     const listing = this.#openListing()
     const parts = await stageParts({ ...this.#options, ...capture, committed })
-    const lastSeq = parts.journal?.lastSeq ?? readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR))
+    const lastSeq = parts.journal?.lastSeq ?? (await readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR)))
     this.#refuseLostJournal(lastSeq, cursor)
     await this.#failpoint('snapshot:staged')
     const stored = await this.#storeTree(listing, parts, { cursor, stagingDir, databases })
@@ -200,6 +201,9 @@ export class SnapshotRun {
       tree,
       stored: entries,
       lastSeq,
+      swept: new Set(
+        readSwept(join(this.#options.sessionDir, JOURNAL_DIR)).map(({ name }) => `${JOURNAL_DIR}/${name}`),
+      ),
       carry: (path) => this.#carry(path, sizes, stagingDir),
       slices: this.#slices,
       ...(mixedFrom === undefined ? {} : { mixedFrom }),

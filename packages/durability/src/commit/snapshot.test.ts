@@ -328,6 +328,22 @@ describe('immutable files', () => {
     expect(describeTree(b.dir)[`${blob}.bin`]).toContain(sha('payload').slice(0, 12))
   })
 
+  it('go on being named when they are journal segments that were swept here, and no others', async () => {
+    const [first, second] = ['journal/events-001.jsonl.zst', 'journal/events-002.jsonl.zst']
+    write(a, first, 'one')
+    write(a, second, 'two')
+    await lab.snapshot(a)
+    unlinkSync(join(a.dir, first))
+    unlinkSync(join(a.dir, second))
+    const swept = { name: 'events-001.jsonl.zst', last_seq: 7, size_bytes: 3, sha256: sha('one') }
+    write(a, 'journal/swept.json', JSON.stringify({ schema_version: 1, segments: [swept] }))
+    const result = await lab.snapshot(a)
+    expect(result.manifest.objects).toEqual([first, 'journal/swept.json'])
+    const b = lab.host({ empty: true })
+    await lab.hydrate(b)
+    expect(describeTree(b.dir)[first]).toContain(sha('one').slice(0, 12))
+  })
+
   it('that were evicted here and lost there are listed, and brick nothing', async () => {
     const blob = putBlob(a, 'payload')
     write(a, 'files/a', 'a')

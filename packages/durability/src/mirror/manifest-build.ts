@@ -17,6 +17,8 @@ export interface ManifestParts {
   tree: WalkedTree
   stored: ReadonlyMap<string, ManifestEntry>
   lastSeq: number
+  /** Paths of journal segments that were removed from this disk because a commit holds them. */
+  swept: ReadonlySet<string>
   mixedFrom?: MixedFrom
   committed?: Manifest
   /** The entry to carry for a path that only the committed generation names; undefined drops it, and it is listed. */
@@ -26,7 +28,8 @@ export interface ManifestParts {
 
 /**
  * The manifest of a snapshot: the whole committed set. Besides what the tree holds, it goes on naming what a file that
- * can't be stored was in the committed generation, and blobs that are in the store but no longer on this disk.
+ * can't be stored was in the committed generation, and blobs and swept segments that are in the store but no longer on this
+ * disk.
  *
  * @see spec 60, Turn-boundary snapshot; spec 40
  */
@@ -41,7 +44,7 @@ export async function buildManifest(parts: ManifestParts): Promise<Manifest> {
     const isFree = freePlaces(tree, stored)
     for (const path of committed.objects) {
       if (parts.slices.due) await parts.slices.pause()
-      const evicted = isBlob(path) && !tree.files.has(path)
+      const evicted = (isBlob(path) || parts.swept.has(path)) && !tree.files.has(path)
       if (entries.has(path) || !(evicted || isUnstorable(path)) || !isFree(path)) continue
       const entry = await parts.carry(path)
       if (entry === undefined) unstored.add(path)

@@ -16,7 +16,7 @@ export interface Channel {
   hook: AfterDispatchHook | undefined
 }
 
-/** Types nobody subscribed to are remembered up to this number, so that made-up type names can't fill the memory. */
+/** Types without handlers are remembered up to this number, so that made-up type names can't fill the memory. */
 const MAX_IDLE_CHANNELS = 1024
 
 /** The subscriptions of one bus. Handler lists are replaced, never changed: a dispatch under way keeps the one it has. */

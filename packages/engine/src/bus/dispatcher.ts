@@ -17,7 +17,7 @@ export interface DispatcherOptions {
 
 /** Runs the handlers of one event after the other, synchronously for as long as they are synchronous. */
 export class Dispatcher {
-  /** Who records events, if anybody does. */
+  /** What records events, if anything does. */
   recorder: EventRecorder | undefined = undefined
   readonly #pending: PendingEvents
   readonly #context: AsyncLocalStorage<BusEvent> | undefined
@@ -142,6 +142,7 @@ export class Dispatcher {
 
   #failed(subscription: Subscription, event: BusEvent, error: unknown): void {
     if (this.#failFast) throw error
+    event.failed(error)
     this.#report(event, subscription.source, error, 'an event handler failed')
   }
 }

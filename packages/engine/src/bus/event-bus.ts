@@ -67,7 +67,7 @@ const ignore = (): void => undefined
  * An event emitted through `event.emit` is the child of that event, also after an `await`; so is a plain `bus.emit` in the
  * synchronous part of a handler. After an `await` a plain `bus.emit` starts a new root unless `asyncContext` is on.
  *
- * @see spec 20
+ * @see docs/reference/events.md
  */
 export class EventBus implements EventEmitting, EventSubscribing {
   readonly sessionId: string
@@ -233,6 +233,7 @@ export class EventBus implements EventEmitting, EventSubscribing {
         depth: parentCausation === undefined ? 0 : parentCausation.depth + 1,
       },
       parent,
+      options?.onFailure,
     )
   }
 
@@ -265,7 +266,7 @@ export class EventBus implements EventEmitting, EventSubscribing {
     throw new NexusError('INVALID_ARGUMENT', message, { op: 'bus.emit', key: type })
   }
 
-  /** Logged, because nobody may be waiting for the promise. */
+  /** Logged, because the caller may not be waiting for the promise. */
   #refusal(type: string, error: unknown): Promise<never> {
     if (!this.#failFast) {
       const log = isNexusError(error, 'CLOSED') ? this.#logger.debug : this.#logger.warn

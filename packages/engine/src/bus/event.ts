@@ -19,6 +19,8 @@ export interface Causation {
 export interface EmitOptions {
   /** Who emits; default: the `source` of the bus. */
   source?: string
+  /** Told what each failing handler of this event threw, in order. Handlers of events emitted by them don't count. */
+  onFailure?: (error: unknown) => void
 }
 
 /** The answer to a `before:*` event. */
@@ -84,6 +86,7 @@ export class BusEvent implements NexusEvent {
   readonly causation: Causation
   readonly #host: EventHost
   readonly #withinError: boolean
+  readonly #onFailure: EmitOptions['onFailure']
   #outcome: VetoOutcome | undefined = undefined
   #decided = false
 
@@ -96,6 +99,7 @@ export class BusEvent implements NexusEvent {
     payload: unknown,
     causation: Causation,
     parent: BusEvent | undefined,
+    onFailure?: EmitOptions['onFailure'],
   ) {
     this.type = type
     this.id = id
@@ -104,6 +108,7 @@ export class BusEvent implements NexusEvent {
     this.payload = payload
     this.causation = causation
     this.#host = host
+    this.#onFailure = onFailure
     this.#withinError = (parent !== undefined && parent.#withinError) || type === 'core.error'
   }
 
@@ -144,6 +149,11 @@ export class BusEvent implements NexusEvent {
   /** Whether this is a `core.error` or was caused by one: a failure here must not raise another. */
   get withinError(): boolean {
     return this.#withinError
+  }
+
+  /** One of its handlers failed. */
+  failed(error: unknown): void {
+    this.#onFailure?.(error)
   }
 
   /** Takes no veto from here on. */

@@ -4,7 +4,7 @@ import type { NexusEvent, VetoOutcome } from './event.ts'
  * Where the bus hands over what it dispatches. The sequence number is allotted at hand-over, so what is recorded is
  * contiguous by construction and nothing waits for an unsettled handler.
  *
- * @see spec 20, Ordering and write-ahead
+ * @see docs/concepts/session.md
  */
 export interface EventRecorder {
   /**

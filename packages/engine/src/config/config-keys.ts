@@ -138,10 +138,10 @@ export const CONFIG_KEYS = {
         doc: 'Whether what was stored is read back.' },
       migrate: { kind: 'unavailable', whose: 'host',
         doc: 'Whether sessions move to another layout.' },
-      accept_empty: { kind: 'unavailable', whose: 'host',
-        doc: 'Whether an empty store counts as one that never held the session.' },
+      accept_empty: { kind: 'boolean', default: false, whose: 'host',
+        doc: 'Begin anew in a store that says that it has no such session, although this machine committed it there. Without it `strict` refuses, and `degrade` reports it.' },
       ttl: { kind: 'unavailable', whose: 'host',
-        doc: 'How long a claim of ownership lasts.' },
+        doc: 'How long after its last commit a session may be removed from the store.' },
     },
   },
   journal: {

@@ -77,6 +77,7 @@ describe('defaults', () => {
       staleLocal: 'set-aside',
       onLost: 'stop',
       onMixed: 'auto',
+      acceptEmpty: false,
       minRateKibS: 16,
       layout: 'mirror',
       ownership: 'detect',
@@ -428,7 +429,7 @@ describe('the object store', () => {
     ['backend: test-store, bucket: b, layout: versioned', ['layout']],
     ['backend: test-store, bucket: b, ownership: claim', ['ownership']],
     ['backend: test-store, bucket: b, layout: auto, ownership: lazy', ['layout', 'ownership']],
-    ['backend: test-store, bucket: b, keep: {days: 3}, ttl: 1h, accept_empty: false', ['keep', 'ttl', 'accept_empty']],
+    ['backend: test-store, bucket: b, keep: {days: 3}, ttl: 1h', ['keep', 'ttl']],
     ['backend: test-store, bucket: b, options: []', ['options']],
     ['backend: test-store, bucket: 5', ['bucket']],
   ])('{%s} is refused naming the key', async (block, keys) => {

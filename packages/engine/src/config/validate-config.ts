@@ -12,7 +12,7 @@ import { pathKey, type ConfigDocument } from './yaml-document.ts'
 export interface ValidationOptions extends PathBase {
   /** The embedder brings a backend himself: `core.object_store` then needs neither a name nor a bucket. */
   readonly backendGiven: boolean
-  /** False for a text that nobody wrote: its lines would only confuse. */
+  /** False for the YAML that an object was turned into: its lines would only confuse. */
   readonly showPositions: boolean
 }
 

@@ -36,6 +36,8 @@ export interface BootRequest {
   bus: EventBus
   /** Called when another process took our lock because this one stood still for too long. */
   onLockLost: () => void
+  /** Called when the session can take input, before `core.ready` says so. */
+  onUp: (session: RunningSession) => void
 }
 
 /**
@@ -139,7 +141,8 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
   if (openTurn !== undefined) await answerInterruptedCalls(openTurn, bus)
   const ticks = new Ticks(bus, options.clock, config.core.tickIntervalMs)
   ticks.start()
-  return {
+  teardown.defer('ticks', () => ticks.stop())
+  const session: RunningSession = {
     ...tree,
     id: sessionId,
     loaded,
@@ -153,6 +156,9 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
     ticks,
     background,
   }
+  request.onUp(session)
+  await bus.emit('core.ready', {})
+  return session
 }
 
 function profileOf({ loaded, options }: BootRequest): {
@@ -283,5 +289,4 @@ async function announceBoot(
   await durability?.raiseDeferred()
   await plugins.ready()
   for (const warning of bus.sharedVetoPriorities()) options.logger.warn({}, warning)
-  await bus.emit('core.ready', {})
 }

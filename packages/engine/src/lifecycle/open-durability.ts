@@ -42,6 +42,7 @@ export async function openDurability(
     staleLocal: settings.staleLocal,
     onLost: settings.onLost,
     onMixed: settings.onMixed,
+    acceptEmpty: settings.acceptEmpty,
     instanceId: options.instanceId,
     host: hostname(),
     pid: process.pid,

@@ -1,4 +1,4 @@
-import type { OpenTurn } from '@nexus/journal'
+import { REFIRED_SOURCE, type OpenTurn } from '@nexus/journal'
 import type { EventBus } from '../bus/event-bus.ts'
 import type { EventMap } from '../bus/event-map.ts'
 import type { Logger } from '@nexus/host'
@@ -22,9 +22,6 @@ export async function answerInterruptedCalls({ unansweredCalls }: OpenTurn, bus:
   }
 }
 
-/** The source of an input that is given again, by which the next boot knows it. */
-const REFIRED = 'engine.resume'
-
 /**
  * Gives the input of a turn that a killed run left open to the agent once more, through the gates as any input; once only,
  * for an input that ends the process would end every process. Not awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never
@@ -34,7 +31,7 @@ const REFIRED = 'engine.resume'
  */
 export async function refirePartialTurn({ partialInput }: OpenTurn, bus: EventBus, logger: Logger): Promise<void> {
   if (partialInput === undefined) return
-  if (partialInput.source === REFIRED) {
+  if (partialInput.source === REFIRED_SOURCE) {
     logger.error(
       { seq: partialInput.seq },
       'the process ended within this turn when its input was given again, too: it is left alone. Give the input anew to try once more',
@@ -44,9 +41,9 @@ export async function refirePartialTurn({ partialInput }: OpenTurn, bus: EventBu
   const payload = partialInput.payload as EventMap['io.input']
   logger.info({ seq: partialInput.seq }, 'the last run ended within a turn: its input is given to the agent again')
   try {
-    const { vetoed, reason } = await bus.emitVetoable('before:io.input', payload, { source: REFIRED })
+    const { vetoed, reason } = await bus.emitVetoable('before:io.input', payload, { source: REFIRED_SOURCE })
     if (vetoed) logger.warn({ seq: partialInput.seq, reason }, 'the input of the unfinished turn was refused')
-    else await bus.emit('io.input', payload, { source: REFIRED })
+    else await bus.emit('io.input', payload, { source: REFIRED_SOURCE })
   } catch (error) {
     logger.warn({ err: error, seq: partialInput.seq }, 'the unfinished turn was not taken up again')
   }

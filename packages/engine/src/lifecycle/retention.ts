@@ -1,6 +1,13 @@
 import type { ObjectStore } from '@nexus/objectstore'
 import type { Clock, TimerHandle } from '@nexus/host'
-import { isOurCommit, readCommittedManifest, readMachineRecord, removeMachineRecord } from '@nexus/durability'
+import {
+  isOurCommit,
+  readCommittedManifest,
+  readMachineRecord,
+  removeMachineRecord,
+  type Manifest,
+} from '@nexus/durability'
+import type { SweepClaim } from '@nexus/journal'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { sweepJournals, sweepSessions } from '../session/retention.ts'
 import type { RunningSession } from './running-session.ts'
@@ -8,18 +15,25 @@ import type { RunningSession } from './running-session.ts'
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /**
- * Whether the store's newest commit of a session is the one that the local tree holds, whole: only then is the tree a cache.
+ * The store's newest commit of a session when it is the one that the local tree holds, whole: only then is the tree a cache.
  */
-async function isCommitted(
+async function commitOfTree(
   sessionsRoot: string,
   store: ObjectStore | undefined,
   sessionId: string,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<Manifest | undefined> {
   const record = readMachineRecord(sessionsRoot, sessionId)
-  if (store === undefined || record?.stored !== true) return false
+  if (store === undefined || record?.stored !== true) return undefined
   const manifest = await readCommittedManifest(store, sessionId, { signal, scratchDir: sessionsRoot })
-  return manifest !== undefined && isOurCommit(record, manifest)
+  return manifest !== undefined && isOurCommit(record, manifest) ? manifest : undefined
+}
+
+function segmentsIn({ entries }: Manifest): SweepClaim['committed'] {
+  const inJournal = Object.entries(entries).filter(([path]) => path.startsWith('journal/'))
+  return new Map(
+    inJournal.map(([path, { size, sha256 }]) => [path.slice('journal/'.length), { sizeBytes: size, sha256 }]),
+  )
 }
 
 /** A run that left a record and no word that all is stored: its local tree is the only whole copy. */
@@ -39,14 +53,23 @@ async function sweepOnce({ id, loaded, store, background }: RunningSession, opti
     logger,
     signal: background.signal,
   }
+  const committed = (sessionId: string): Promise<Manifest | undefined> =>
+    commitOfTree(sessions.root, store, sessionId, background.signal)
   const removed = await sweepSessions({
     ...guards,
     retentionMs: sessions.retentionMs,
     explicit: sessions.retentionExplicit,
-    isCommitted: (sessionId) => isCommitted(sessions.root, store, sessionId, background.signal),
+    isCommitted: async (sessionId) => (await committed(sessionId)) !== undefined,
   })
   for (const sessionId of removed) await removeMachineRecord(sessions.root, sessionId)
-  await sweepJournals({ ...guards, retainDays: loaded.config.journal.retainDays })
+  await sweepJournals({
+    ...guards,
+    retainDays: loaded.config.journal.retainDays,
+    committedSegments: async (sessionId) => {
+      const manifest = await committed(sessionId)
+      return manifest && segmentsIn(manifest)
+    },
+  })
 }
 
 /**

@@ -1,102 +1,70 @@
 import type { EmitOptions, EventEmitting, EventHandler, NexusEvent, VetoOutcome } from '../bus/event.ts'
 import type { EventSubscribing } from '../bus/event-bus.ts'
 import type { AnyEventType, PayloadOf } from '../bus/event-map.ts'
-import type { SubscribeOptions } from '../bus/subscription.ts'
+
+/** The bus as one plugin sees it: it can listen and speak, and nothing else. */
+export interface PluginBus extends EventEmitting, EventSubscribing {}
 
 /**
- * The bus as one plugin sees it: what it emits, also through an event it handles, names the plugin as its source, and
- * all its subscriptions end together.
+ * Makes the bus of one plugin: what it emits, also through an event it handles, names the plugin as its source, and all its
+ * subscriptions end together.
  */
-export class PluginBus implements EventEmitting, EventSubscribing {
-  readonly #bus: EventEmitting & EventSubscribing
-  readonly #source: string
-  readonly #subscriptions = new Set<() => void>()
-
-  constructor(bus: EventEmitting & EventSubscribing, source: string) {
-    this.#bus = bus
-    this.#source = source
-  }
-
-  emit<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
-    return this.#bus.emit(type, payload, options ?? { source: this.#source })
-  }
-
-  emitVetoable<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
-    return this.#bus.emitVetoable(type, payload, options ?? { source: this.#source })
-  }
-
-  subscribe<T extends AnyEventType>(
-    type: T,
-    handler: EventHandler<PayloadOf<T>>,
-    options: SubscribeOptions<PayloadOf<T>> = {},
-  ): () => void {
-    return this.#keep(this.#bus.subscribe(type, this.#sourced(handler), { source: this.#source, ...options }))
-  }
-
-  subscribeAll(handler: EventHandler, options: Pick<SubscribeOptions, 'source' | 'filter'> = {}): () => void {
-    return this.#keep(this.#bus.subscribeAll(this.#sourced(handler), { source: this.#source, ...options }))
-  }
-
-  /** Ends every subscription made through here. */
-  unsubscribeAll(): void {
-    for (const unsubscribe of this.#subscriptions) unsubscribe()
-    this.#subscriptions.clear()
-  }
-
-  #sourced<P>(handler: EventHandler<P>): EventHandler<P> {
-    return (event) => handler(new SourcedEvent(event, this.#source))
-  }
-
-  #keep(unsubscribe: () => void): () => void {
+export function createPluginBus(
+  bus: EventEmitting & EventSubscribing,
+  source: string,
+): { readonly bus: PluginBus; readonly unsubscribeAll: () => void } {
+  const subscriptions = new Set<() => void>()
+  const sourced =
+    <P>(handler: EventHandler<P>): EventHandler<P> =>
+    (event) =>
+      handler(new SourcedEvent(event, source))
+  const keep = (unsubscribe: () => void): (() => void) => {
     const once = (): void => {
-      this.#subscriptions.delete(once)
+      subscriptions.delete(once)
       unsubscribe()
     }
-    this.#subscriptions.add(once)
+    subscriptions.add(once)
     return once
+  }
+  return {
+    bus: Object.freeze<PluginBus>({
+      emit: (type, payload, options) => bus.emit(type, payload, { source, ...options }),
+      emitVetoable: (type, payload, options) => bus.emitVetoable(type, payload, { source, ...options }),
+      subscribe: (type, handler, options) => keep(bus.subscribe(type, sourced(handler), { source, ...options })),
+      subscribeAll: (handler, options) => keep(bus.subscribeAll(sourced(handler), { source, ...options })),
+    }),
+    unsubscribeAll: () => subscriptions.forEach((unsubscribe) => unsubscribe()),
   }
 }
 
-/** An event whose children name the plugin that handles it. */
+/** An event whose children name the plugin that handles it; it serialises like the one it stands for. */
 class SourcedEvent<P> implements NexusEvent<P> {
+  readonly type: string
+  readonly id: string
+  readonly timestamp: string
+  readonly source: string
+  readonly payload: P
+  readonly causation: NexusEvent<P>['causation']
   readonly #event: NexusEvent<P>
-  readonly #source: string
+  readonly #by: string
 
-  constructor(event: NexusEvent<P>, source: string) {
+  constructor(event: NexusEvent<P>, by: string) {
+    this.type = event.type
+    this.id = event.id
+    this.timestamp = event.timestamp
+    this.source = event.source
+    this.payload = event.payload
+    this.causation = event.causation
     this.#event = event
-    this.#source = source
-  }
-
-  get type(): string {
-    return this.#event.type
-  }
-
-  get id(): string {
-    return this.#event.id
-  }
-
-  get timestamp(): string {
-    return this.#event.timestamp
-  }
-
-  get source(): string {
-    return this.#event.source
-  }
-
-  get payload(): P {
-    return this.#event.payload
-  }
-
-  get causation(): NexusEvent<P>['causation'] {
-    return this.#event.causation
+    this.#by = by
   }
 
   emit<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<void> {
-    return this.#event.emit(type, payload, options ?? { source: this.#source })
+    return this.#event.emit(type, payload, { source: this.#by, ...options })
   }
 
   emitVetoable<T extends AnyEventType>(type: T, payload: PayloadOf<T>, options?: EmitOptions): Promise<VetoOutcome> {
-    return this.#event.emitVetoable(type, payload, options ?? { source: this.#source })
+    return this.#event.emitVetoable(type, payload, { source: this.#by, ...options })
   }
 
   veto(reason?: string): void {

@@ -129,7 +129,7 @@ describe('the context of a plugin', () => {
       agentDataDir: '/agent/nexus.a',
       engineInfo: { version: '1.2.3', sessionId: 's1' },
     })
-    expect(context.storage('app')).toBe('app of nexus.a')
+    expect(context.storage('app').path).toBe('app of nexus.a')
     expect(context.session).toMatchObject({ id: 's1' })
     expect(Object.keys(context).toSorted()).toEqual([
       'agentDataDir',

@@ -1,4 +1,5 @@
 import { isNexusError, NexusError } from '@nexus/errors'
+import type { JournalWriter } from '@nexus/journal'
 import type { Storage, StorageScope } from '@nexus/storage'
 import type { EventEmitting } from '../bus/event.ts'
 import type { EventSubscribing } from '../bus/event-bus.ts'
@@ -6,9 +7,10 @@ import { type Clock, Deadline, type Logger } from '@nexus/host'
 import type { LoadedConfig } from '../config/load.ts'
 import type { SessionWorkspace } from '../session/workspace.ts'
 import { activePlugins, bootOrder } from './boot-order.ts'
-import { PluginBus } from './plugin-bus.ts'
+import { createPluginBus } from './plugin-bus.ts'
 import { pluginConfigs } from './plugin-config.ts'
-import type { EngineInfo, Plugin, PluginContext, PluginJournal } from './plugin.ts'
+import { viewJournal, viewSession, viewStorage } from './plugin-views.ts'
+import type { EngineInfo, Plugin, PluginContext } from './plugin.ts'
 
 /** How long one plugin may take to come up, or to get ready, in milliseconds. */
 const PLUGIN_STEP_TIMEOUT_MS: number = 60_000
@@ -31,7 +33,7 @@ export interface PluginHostDeps {
   readonly instanceId: string
   readonly engineInfo: EngineInfo
   readonly session: SessionWorkspace
-  readonly journal: PluginJournal
+  readonly journal: JournalWriter
   readonly storage: (scope: StorageScope, pluginId: string) => Storage
   readonly directories: PluginDirectories
   /** Default {@link PLUGIN_STEP_TIMEOUT_MS}. */
@@ -41,7 +43,7 @@ export interface PluginHostDeps {
 interface RunningPlugin {
   readonly plugin: Plugin
   readonly context: PluginContext
-  readonly bus: PluginBus
+  readonly unsubscribeAll: () => void
 }
 
 /**
@@ -52,11 +54,15 @@ interface RunningPlugin {
 export class PluginHost {
   readonly #deps: PluginHostDeps
   readonly #order: readonly Plugin[]
+  readonly #session: PluginContext['session']
+  readonly #journal: PluginContext['journal']
   readonly #up: RunningPlugin[] = []
 
   /** @throws NexusError `INVALID_ARGUMENT` for a missing plugin or dependency, a cycle, a bad or doubled id */
   constructor(deps: PluginHostDeps) {
     this.#deps = deps
+    this.#session = viewSession(deps.session)
+    this.#journal = viewJournal(deps.journal)
     this.#order = bootOrder(activePlugins(deps.plugins, deps.loaded.config.plugins.active))
   }
 
@@ -75,13 +81,14 @@ export class PluginHost {
     const configs = await pluginConfigs(this.#order, this.#deps.loaded)
     this.#warnAboutIdleBlocks()
     for (const plugin of this.#order) {
-      const bus = new PluginBus(this.#deps.bus, plugin.id)
-      const running: RunningPlugin = { plugin, bus, context: this.#contextOf(plugin.id, configs.get(plugin.id), bus) }
+      const { bus, unsubscribeAll } = createPluginBus(this.#deps.bus, plugin.id)
+      const context = this.#contextOf(plugin.id, configs.get(plugin.id), bus)
+      const running: RunningPlugin = { plugin, context, unsubscribeAll }
       try {
-        await this.#step('init', plugin, this.#stepTimeoutMs, () => plugin.init(running.context))
+        await this.#step('init', plugin, this.#stepTimeoutMs, () => plugin.init(context))
         subscribe(running)
       } catch (error) {
-        bus.unsubscribeAll()
+        unsubscribeAll()
         await this.shutdown({ timeoutMs: this.#stepTimeoutMs })
         throw error
       }
@@ -109,8 +116,8 @@ export class PluginHost {
   async shutdown(options: { timeoutMs: number }): Promise<void> {
     const endsAtMs = this.#deps.clock.now() + options.timeoutMs
     for (let running = this.#up.pop(); running !== undefined; running = this.#up.pop()) {
-      const { plugin, context, bus } = running
-      bus.unsubscribeAll()
+      const { plugin, context, unsubscribeAll } = running
+      unsubscribeAll()
       const shareMs = Math.max(0, endsAtMs - this.#deps.clock.now()) / (this.#up.length + 1)
       try {
         await this.#step('shutdown', plugin, Math.floor(shareMs), () => plugin.shutdown?.(context))
@@ -141,8 +148,8 @@ export class PluginHost {
     }
   }
 
-  #contextOf(pluginId: string, config: unknown, bus: PluginBus): PluginContext {
-    const { logger, instanceId, engineInfo, session, journal, storage, directories } = this.#deps
+  #contextOf(pluginId: string, config: unknown, bus: PluginContext['bus']): PluginContext {
+    const { logger, instanceId, engineInfo, storage, directories } = this.#deps
     return {
       config,
       bus,
@@ -158,9 +165,9 @@ export class PluginHost {
       get agentDataDir() {
         return directories.agentData(pluginId)
       },
-      storage: (scope) => storage(scope, pluginId),
-      session,
-      journal,
+      storage: (scope) => viewStorage(storage(scope, pluginId)),
+      session: this.#session,
+      journal: this.#journal,
       engineInfo,
     }
   }
@@ -174,7 +181,7 @@ export class PluginHost {
   }
 }
 
-function subscribe({ plugin, bus }: RunningPlugin): void {
+function subscribe({ plugin, context: { bus } }: RunningPlugin): void {
   for (const { type, handler, ...options } of plugin.subscriptions ?? []) {
     if (type === '*') bus.subscribeAll(handler, options)
     else bus.subscribe(type, handler, options)

@@ -1,9 +1,8 @@
-import type { JournalWriter } from '@nexus/journal'
-import type { Storage, StorageScope } from '@nexus/storage'
+import type { StorageScope } from '@nexus/storage'
 import type { EventHandler, NexusEvent } from '../bus/event.ts'
 import type { Logger } from '@nexus/host'
-import type { SessionWorkspace } from '../session/workspace.ts'
 import type { PluginBus } from './plugin-bus.ts'
+import type { PluginJournal, PluginSession, PluginStorage } from './plugin-views.ts'
 import type { StandardSchema } from './standard-schema.ts'
 
 /** The engine a plugin runs in. */
@@ -16,9 +15,6 @@ export interface EngineInfo {
   /** Empty when none was given. */
   readonly profile: string
 }
-
-/** What of the journal a plugin sees: what was written, never a way to write past the bus. */
-export type PluginJournal = Pick<JournalWriter, 'lastSeq' | 'subscribeProjection'>
 
 /** What a plugin gets. */
 export interface PluginContext<Config = unknown> {
@@ -37,8 +33,8 @@ export interface PluginContext<Config = unknown> {
   /** The plugin's directory for this agent, across sessions; made when first asked for. */
   readonly agentDataDir: string
   /** The plugin's database of a scope. */
-  storage(scope: StorageScope): Storage
-  readonly session: SessionWorkspace
+  storage(scope: StorageScope): PluginStorage
+  readonly session: PluginSession
   readonly journal: PluginJournal
   readonly engineInfo: EngineInfo
 }
@@ -59,7 +55,7 @@ export interface PluginSubscription {
  * `init` of a plugin runs when everything it depends on is up; `ready` once every plugin is; `shutdown` in reverse order.
  * Each is bounded in time. A failing `init` or `ready` fails the boot, and what was up is shut down again.
  *
- * @see spec 70, Plugins
+ * @see docs/guides/plugins.md
  */
 export interface Plugin<Config = unknown> {
   /** One or more segments joined by `/`, e.g. `nexus.tool.shell`; names directories and `plugins.<id>`. */
@@ -72,7 +68,7 @@ export interface Plugin<Config = unknown> {
   readonly configSchema?: StandardSchema<Config>
   /** Brings it up. */
   init(context: PluginContext<Config>): void | Promise<void>
-  /** Called in the same order when every plugin is up, after `core.boot`. */
+  /** Called in the same order when every plugin is up, before `core.ready`. */
   ready?(context: PluginContext<Config>): void | Promise<void>
   /** Gives back what `init` took; in reverse order, also when the boot failed after its `init`. */
   shutdown?(context: PluginContext<Config>): void | Promise<void>

@@ -31,7 +31,7 @@ const WRITERS: readonly SessionTreeWriter[] = [
     why: 'an event about the journal would be journaled itself and cause the next one; every turn end stores the segments',
   },
   {
-    source: 'packages/journal/src/tool-cache.ts',
+    source: 'packages/journal/src/replay/tool-cache.ts',
     writes: 'journal/cache/<tool>/<sha256>.json',
     disposition: 'turn-boundary-only',
     why: 'read by replay alone, which needs nothing newer than the last turn end',

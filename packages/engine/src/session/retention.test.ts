@@ -9,8 +9,10 @@ import {
   utimesSync,
   writeFileSync,
 } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { compress } from 'zstd-napi'
 import { tempDir } from '@nexus/host/testing'
 import { acquireSessionLock, silentLogger, systemClock, systemProcesses } from '@nexus/host'
 import { createSessionTree } from './create-tree.ts'
@@ -255,46 +257,43 @@ describe('sweepSessions', () => {
 })
 
 describe('sweepJournals', () => {
-  it('removes the journal alone, under the same guards', async () => {
+  /** Two sealed segments beside the active one, and what a commit of them says. */
+  function seal(dir: string): Map<string, { sizeBytes: number; sha256: string }> {
+    const committed = new Map<string, { sizeBytes: number; sha256: string }>()
+    for (const name of ['events-001.jsonl.zst', 'events-002.jsonl.zst']) {
+      const line = '{"seq":1,"type":"io.input","event_id":"a"}\n'
+      const bytes = compress(Buffer.from(line))
+      writeFileSync(join(dir, 'journal', name), bytes)
+      utimesSync(join(dir, 'journal', name), 0, 0)
+      committed.set(name, { sizeBytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') })
+    }
+    return committed
+  }
+
+  it('removes old segments that are committed, under the same guards, and holds the session meanwhile', async () => {
     const { root, options, add } = sessions({ lastSnapshotFailed: (id) => id === 'failed' })
-    for (const id of ['old', 'current', 'failed', 'locked']) await add(id, 31)
-    await add('young', 29)
+    const names = ['current', 'failed', 'locked', 'old', 'undecided', 'uncommitted']
+    const committed = new Map<string, ReturnType<typeof seal>>()
+    for (const id of names) committed.set(id, seal(await add(id, 31)))
     const lock = await acquireSessionLock(join(root, 'locked'), { transport: 'test' })
-    const aside = join(root, '.stale-x-1')
-    renameSync(await add('x', 400), aside)
-    expect(await sweepJournals({ ...options, retainDays: 30 })).toEqual(['old'])
-    expect(existsSync(join(root, 'old/journal/events.jsonl'))).toBe(false)
-    expect(existsSync(join(root, 'old/metadata/session.json'))).toBe(true)
-    for (const id of ['current', 'failed', 'locked', 'young', '.stale-x-1']) {
-      expect(existsSync(join(root, id, 'journal/events.jsonl'))).toBe(true)
-    }
-    expect(existsSync(join(root, 'old/session.lock'))).toBe(false)
-    lock.release()
-  })
-
-  it('keeps everything with 0 days', async () => {
-    const { root, options, add } = sessions()
-    await add('old', 400)
-    expect(await sweepJournals({ ...options, retainDays: 0 })).toEqual([])
-    expect(existsSync(join(root, 'old/journal/events.jsonl'))).toBe(true)
-  })
-
-  it('holds the session while its journal goes', async () => {
-    const { root, options, add, logged } = sessions()
-    await add('a', 31)
-    await add('b', 31)
-    const seen: string[] = []
-    const logger = {
-      ...options.logger,
-      info: (fields: Record<string, unknown>) => {
-        seen.push(
-          `${String(fields['session_id'])} ${existsSync(join(root, String(fields['session_id']), 'session.lock'))}`,
-        )
+    const held: boolean[] = []
+    const swept = await sweepJournals({
+      ...options,
+      retainDays: 30,
+      committedSegments: async (id) => {
+        held.push(existsSync(join(root, id, 'session.lock')))
+        if (id === 'undecided') throw new Error('the store does not answer')
+        return id === 'uncommitted' ? undefined : committed.get(id)
       },
+    })
+    expect(swept).toEqual(['old'])
+    expect(held).toEqual([true, true, true])
+    for (const id of names) {
+      expect(existsSync(join(root, id, 'journal/events-001.jsonl.zst'))).toBe(id !== 'old')
+      expect(existsSync(join(root, id, 'journal/events-002.jsonl.zst'))).toBe(true)
+      expect(existsSync(join(root, id, 'journal/events.jsonl'))).toBe(true)
+      expect(existsSync(join(root, id, 'session.lock'))).toBe(id === 'locked')
     }
-    expect(await sweepJournals({ ...options, logger, retainDays: 30 })).toEqual(['a', 'b'])
-    expect(seen).toEqual(['a true', 'b true'])
-    expect(readdirSync(join(root, 'b'))).not.toContain('session.lock')
-    expect(logged).toEqual([])
+    lock.release()
   })
 })

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { lstatSync, readdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
-import { sweep } from '@nexus/journal'
+import { sweep, type SweepClaim } from '@nexus/journal'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
 import {
   acquireSessionLock,
@@ -105,35 +105,37 @@ async function removeIfDue(id: string, usedBeforeMs: number, options: SweepSessi
 }
 
 /**
- * Removes the journals, and nothing else, of sessions that were not used for `retainDays` days, under the same guards.
+ * Removes the sealed journal segments that were not written to for `retainDays` days, of sessions under the same guards,
+ * where a commit holds them.
  *
  * @param options.retainDays 0 keeps everything
- * @returns ids of the sessions whose journal was removed
- * @see spec 10, Retention
+ * @param options.committedSegments the segments that a session's newest commit names, by file name; undefined when its
+ * newest state is not committed
+ * @returns ids of the sessions that segments were removed from
+ * @see docs/concepts/journal.md
  */
-export async function sweepJournals(options: RetentionGuards & { retainDays: number }): Promise<string[]> {
-  const { root, retainDays, clock, logger, signal } = options
-  let lock: SessionLock | undefined
-  const letGo = (): void => {
-    lock?.release()
-    lock = undefined
-  }
-  try {
-    return await sweep(root, retainDays, {
-      clock,
-      logger,
-      ...(signal === undefined ? {} : { signal }),
-      mayRemove: async (id) => {
-        letGo()
-        if (!isSessionId(id) || !(await isUnguarded(id, options))) return false
-        // Held until the next one is asked about: nobody opens the session while its journal goes.
-        lock = await lockForRemoval(join(root, id), clock)
-        return lock !== undefined
-      },
-    })
-  } finally {
-    letGo()
-  }
+export async function sweepJournals(
+  options: RetentionGuards & {
+    retainDays: number
+    committedSegments: (id: string) => Promise<SweepClaim['committed'] | undefined>
+  },
+): Promise<string[]> {
+  const { root, retainDays, committedSegments, clock, logger, signal } = options
+  return await sweep(root, retainDays, {
+    clock,
+    logger,
+    ...(signal === undefined ? {} : { signal }),
+    claim: async (id) => {
+      if (!isSessionId(id) || !(await isUnguarded(id, options))) return undefined
+      // Held until its segments are gone: nobody opens the session meanwhile.
+      const lock = await lockForRemoval(join(root, id), clock)
+      if (lock === undefined) return undefined
+      const committed = await committedSegments(id).catch(() => undefined)
+      if (committed !== undefined) return { committed, release: () => lock.release() }
+      lock.release()
+      return undefined
+    },
+  })
 }
 
 async function isUnguarded(

@@ -1,5 +1,5 @@
 import { JournalReader, JournalWriter, type JournalEnvelope, type JournalRecord } from '../../src/index.ts'
-import type { JournalWriterOptions } from '../../src/writer-options.ts'
+import type { JournalWriterOptions } from '../../src/write/writer-options.ts'
 
 let count = 0
 

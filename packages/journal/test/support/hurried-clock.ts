@@ -1,4 +1,4 @@
-import type { Clock, TimerHandle } from '../../src/clock.ts'
+import type { Clock, TimerHandle } from '@nexus/host'
 
 /** Short waits (retries, the write buffer) end at once; long ones, which are deadlines, take as long as they say. */
 export const hurriedClock: Clock = {

@@ -141,7 +141,7 @@ export class JournalUnderTest {
 
   async #rewind(to: number): Promise<void> {
     await this.#close()
-    const { archive } = await rewind(DIR, to, { fs: this.disk.fs })
+    const { archive } = await rewind(DIR, to, { lock: 'private', fs: this.disk.fs })
     this.#archives.set(archive, [...this.model.ids])
     this.model.settle(this.model.ids.slice(0, to))
     this.model.durable = to
@@ -150,9 +150,9 @@ export class JournalUnderTest {
 
   async #restore(): Promise<void> {
     await this.#close()
-    const chosen = listArchives(DIR, { fs: this.disk.fs })[0]
+    const [chosen] = await listArchives(DIR, { fs: this.disk.fs })
     if (!chosen) return
-    const { archive } = await restore(DIR, chosen.name, { fs: this.disk.fs })
+    const { archive } = await restore(DIR, chosen.name, { lock: 'private', fs: this.disk.fs })
     this.#archives.set(archive, [...this.model.ids])
     this.model.settle(this.#archives.get(chosen.name) ?? [])
     this.model.durable = this.model.kernel

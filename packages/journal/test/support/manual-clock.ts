@@ -1,4 +1,4 @@
-import type { Clock, TimerHandle } from '../../src/clock.ts'
+import type { Clock, TimerHandle } from '@nexus/host'
 
 interface ManualTimer extends TimerHandle {
   at: number

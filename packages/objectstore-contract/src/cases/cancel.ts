@@ -6,25 +6,24 @@ import { describeBytes, readTree } from '../case-context.ts'
 import type { CaseContext, ContractCase, Requirement } from '../contract-case.ts'
 import type { OpOptions } from '@nexus/objectstore'
 
-const rule = 'A call under an aborted signal rejects with exactly the reason of the signal and does nothing.'
-const why =
-  'The engine stops by aborting; an error it does not recognise is reported as an outage, and work that goes on races with what comes next.'
+const rule =
+  'A call under an aborted signal rejects and does nothing. With what it rejects is free: ObjectStore gives the reason.'
+const why = 'The engine stops by aborting, and work that goes on races with what comes next.'
 
 type Call = (context: CaseContext, path: string, options: OpOptions) => Promise<unknown>
 
 function beforeStart(method: string, call: Call, requires: Requirement[] = []): ContractCase {
   return {
-    name: `${method} under an aborted signal does nothing and rejects with its reason`,
+    name: `${method} under an aborted signal does nothing and rejects`,
     rule,
     why,
     requires,
     run: async (context) => {
       await context.store('s/a', 'kept')
       const path = await context.file('local')
-      const reason = new Error('the caller has changed its mind')
-      await assertAborted(method, reason, () => call(context, path, { signal: AbortSignal.abort(reason) }))
-      const noError = 'stopped'
-      await assertAborted(method, noError, () => call(context, path, { signal: AbortSignal.abort(noError) }))
+      for (const reason of [new Error('the caller has changed its mind'), 'stopped']) {
+        await assertAborted(method, () => call(context, path, { signal: AbortSignal.abort(reason) }))
+      }
       assert.deepEqual(await context.hydrated('s'), [['a', 'kept']], `an aborted ${method} changed the store`)
       assert.deepEqual(await context.keys(''), ['s/a'], `an aborted ${method} changed the store`)
     },
@@ -41,7 +40,7 @@ export const cancelCases: readonly ContractCase[] = [
     'putIfAbsent',
   ]),
   {
-    name: 'hydrate under an aborted signal does nothing and rejects with its reason',
+    name: 'hydrate under an aborted signal does nothing and rejects',
     rule,
     why,
     run: async ({ backend, freshPath, store }) => {
@@ -49,15 +48,13 @@ export const cancelCases: readonly ContractCase[] = [
       const directory = freshPath()
       await mkdir(directory)
       const reason = new Error('the caller has changed its mind')
-      await assertAborted('hydrate', reason, () =>
-        backend.hydrate('s', directory, { signal: AbortSignal.abort(reason) }),
-      )
+      await assertAborted('hydrate', () => backend.hydrate('s', directory, { signal: AbortSignal.abort(reason) }))
       await sleep(5)
       assert.deepEqual(await readTree(directory), [])
     },
   },
   {
-    name: 'get under an aborted signal does nothing and rejects with its reason',
+    name: 'get under an aborted signal does nothing and rejects',
     rule,
     why,
     requires: ['get'],
@@ -67,14 +64,14 @@ export const cancelCases: readonly ContractCase[] = [
       await mkdir(directory)
       const reason = new Error('the caller has changed its mind')
       const signal = AbortSignal.abort(reason)
-      await assertAborted('get', reason, async () => backend.get?.('s/a', `${directory}/f`, { signal }))
+      await assertAborted('get', async () => backend.get?.('s/a', `${directory}/f`, { signal }))
       await sleep(5)
       assert.deepEqual(await readTree(directory), [])
     },
   },
   {
-    name: 'hydrate that is aborted midway stops and rejects with the reason',
-    rule: 'An abort in the middle stops the downloads; the call rejects with the reason, and afterwards nothing more is written.',
+    name: 'hydrate that is aborted midway stops and rejects',
+    rule: 'An abort in the middle, also of the listing, stops the call; it rejects, and afterwards nothing more is written.',
     why: 'The engine removes the directory then: files that still arrive bring it back half-filled.',
     run: async ({ backend, freshPath, store }) => {
       const count = 150
@@ -84,7 +81,7 @@ export const cancelCases: readonly ContractCase[] = [
       const reason = new Error('stopped in the middle')
       const call = (): Promise<void> =>
         backend.hydrate('s', directory, { signal: abort.signal, onProgress: () => abort.abort(reason) })
-      await assertAborted('hydrate', reason, call)
+      await assertAborted('hydrate', call)
       const atOnce = (await readTree(directory)).length
       await sleep(20)
       assert.equal((await readTree(directory)).length, atOnce, 'files were written after the call had rejected')
@@ -93,7 +90,7 @@ export const cancelCases: readonly ContractCase[] = [
   },
   {
     name: 'put that is aborted midway leaves the old object or the new one',
-    rule: 'An abort in the middle of an upload rejects with the reason and never leaves a part of the file behind.',
+    rule: 'An abort in the middle of an upload rejects and never leaves a part of the file behind.',
     why: 'A part of a database under its committed name is what a resume would read.',
     run: async ({ backend, file, hydrated, store }) => {
       const bytes = patternBytes(17 * 1024 * 1024, 7)
@@ -111,8 +108,7 @@ export const cancelCases: readonly ContractCase[] = [
         )
         if (abort.signal.aborted) {
           assert.ok(outcome !== undefined, `put of ${key} resolved although it was aborted in the middle`)
-        }
-        if (outcome !== undefined) assert.equal(outcome.error, reason, `put of ${key} rejected with another error`)
+        } else if (outcome !== undefined) throw outcome.error
       }
       await sleep(5)
       const whole = describeBytes(bytes)

@@ -20,6 +20,8 @@ function capabilityCase(
       assert.equal(store.capabilities[capability], present, `${capability} is there, but is no function`)
       if (present) return call(store, context)
       assert.ok(!(capability in context.backend), `${capability} is there without a value; leave it out`)
+      // ObjectStore has another way to get an object, and none to create one conditionally.
+      if (capability === 'get') return call(store, context)
       const error = await rejectionOf(`${capability} without the capability`, () => call(store, context))
       assert.ok(
         isNexusError(error, 'UNSUPPORTED'),

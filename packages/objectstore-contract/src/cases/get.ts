@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { lstatSync, readFileSync } from 'node:fs'
+import { mkdir, readdir, readFile, stat, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { type ByteRange, isNexusError, type OpOptions } from '@nexus/objectstore'
 import { patternBytes, rejectionOf } from '../assertions.ts'
 import { describeBytes } from '../case-context.ts'
 import type { CaseContext, ContractCase } from '../contract-case.ts'
-import { assertProgress } from './put.ts'
+import { assertMidway, assertProgress, LARGE_BYTES } from './put.ts'
 
 async function get(context: CaseContext, key: string, path: string, options?: OpOptions & ByteRange): Promise<void> {
   await context.backend.get?.(key, path, options)
@@ -15,6 +16,13 @@ async function read(context: CaseContext, key: string, options?: OpOptions & Byt
   const path = context.freshPath()
   await get(context, key, path, options)
   return describeBytes(await readFile(path))
+}
+
+/** A small file's content, or what is there instead of one. */
+function contentAt(path: string): string {
+  const found = lstatSync(path, { throwIfNoEntry: false })
+  if (found === undefined) return 'gone'
+  return found.size > 100 ? `a file of ${found.size} bytes` : readFileSync(path, 'utf8')
 }
 
 /** What the optional `get` does. */
@@ -67,7 +75,7 @@ export const getCases: readonly ContractCase[] = [
   },
   {
     name: 'get of a missing object rejects with NOT_FOUND and leaves the file alone',
-    rule: 'A miss is ObjectNotFoundError, never an empty file, and what the file held before is still there.',
+    rule: "A miss is an error that classify calls 'not-found', or ObjectNotFoundError: never an empty file, and what the file held before is still there.",
     why: 'A miss read as an empty manifest, or a failed download that truncated the local copy, loses a session.',
     requires: ['get'],
     run: async (context) => {
@@ -79,10 +87,10 @@ export const getCases: readonly ContractCase[] = [
       for (const key of ['s/a', 's/missing', 'nothing/at/all']) {
         await writeFile(path, 'kept')
         for (const options of [{}, { offset: 1, length: 1 }]) {
-          const error = await rejectionOf(`get of ${key}`, () => get(context, key, path, options))
+          const error = await rejectionOf(`get of ${key}`, () => context.seam.get(key, path, options))
           assert.ok(
             isNexusError(error, 'NOT_FOUND'),
-            `get of ${key} rejected with ${String(error)}, not ObjectNotFoundError`,
+            `get of ${key} rejected with ${String(error)}, which is no miss: classify says 'not-found', or throw ObjectNotFoundError`,
           )
           assert.equal(error.key, key, 'the error does not carry the key')
         }
@@ -125,13 +133,68 @@ export const getCases: readonly ContractCase[] = [
   {
     name: 'get reports its progress',
     rule: 'A driver calls onProgress with totals that only grow, and in the end with one object and all its bytes.',
-    why: 'Deadlines count from the last progress: a large download that says nothing is given up on.',
+    why: 'A download is judged by what it moves: one that says nothing has a fixed time, however slow the link.',
     requires: ['get'],
     run: async (context) => {
       await context.store('s/f', patternBytes(100_000, 6))
       const seen: { objects: number; bytes: number }[] = []
       await read(context, 's/f', { onProgress: (progress) => seen.push({ ...progress }) })
       assertProgress(seen, { objects: 1, bytes: 100_000 })
+    },
+  },
+  {
+    name: 'get of a large object reports while bytes move',
+    rule: 'A driver reports at least once per 8 MiB, not only at the end of the call.',
+    why: 'A large download over a slow link is taken for one that hangs, and begun again for ever.',
+    requires: ['get'],
+    run: async (context) => {
+      await context.store('s/large', patternBytes(LARGE_BYTES, 8))
+      const seen: number[] = []
+      await get(context, 's/large', context.freshPath(), { onProgress: ({ bytes }) => seen.push(bytes) })
+      assertMidway(seen, LARGE_BYTES)
+    },
+  },
+  {
+    name: 'get writes no part of an object in place',
+    rule: 'The file holds the old content until the new one is whole: get writes a temporary file and renames it.',
+    why: 'A process that is killed in the middle would leave half a database under its name.',
+    requires: ['get'],
+    run: async (context) => {
+      await context.store('s/large', patternBytes(LARGE_BYTES, 9))
+      const path = await context.file('the old content')
+      const seen: string[] = []
+      const onProgress = ({ bytes, objects }: { bytes: number; objects: number }): void => {
+        if (objects === 0 && bytes < LARGE_BYTES) seen.push(contentAt(path))
+      }
+      await get(context, 's/large', path, { onProgress })
+      const other = seen.find((content) => content !== 'the old content')
+      assert.equal(other, undefined, `while the object arrived, the file at its path was ${other}`)
+      assert.equal((await stat(path)).size, LARGE_BYTES)
+    },
+  },
+  {
+    name: 'get that is aborted midway leaves the file that was there',
+    rule: 'An aborted or failed get leaves the local file as it was, and nothing beside it.',
+    why: 'The copy that a session has is the only one that is sure to be readable when the store is not.',
+    requires: ['get'],
+    run: async (context) => {
+      await context.store('s/large', patternBytes(LARGE_BYTES, 10))
+      const directory = context.freshPath()
+      await mkdir(directory)
+      const path = join(directory, 'f')
+      await writeFile(path, 'the old content')
+      const abort = new AbortController()
+      const onProgress = ({ bytes, objects }: { bytes: number; objects: number }): void => {
+        if (objects === 0 && bytes < LARGE_BYTES) abort.abort(new Error('stopped in the middle'))
+      }
+      const outcome = await get(context, 's/large', path, { signal: abort.signal, onProgress }).then(
+        () => 'resolved',
+        () => 'rejected',
+      )
+      if (!abort.signal.aborted) return
+      assert.equal(outcome, 'rejected', 'get resolved although it was aborted in the middle')
+      assert.equal(contentAt(path), 'the old content')
+      assert.deepEqual(await readdir(directory), ['f'], 'an aborted get left something behind')
     },
   },
 ]

@@ -206,7 +206,7 @@ export const hydrateCases: readonly ContractCase[] = [
   {
     name: 'hydrate reports its progress',
     rule: 'A driver calls onProgress at least once per object, with totals that only grow and end at all objects and bytes.',
-    why: 'Deadlines count from the last progress: a large session that hydrates in silence is given up on.',
+    why: 'A hydration is judged by what it moves: a large session that hydrates in silence is given up on.',
     run: async ({ backend, freshPath, store }) => {
       for (let i = 0; i < 5; i++) await store(`s/f${i}`, 'x'.repeat(1000 + i))
       const seen: { objects: number; bytes: number }[] = []

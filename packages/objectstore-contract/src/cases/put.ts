@@ -6,6 +6,8 @@ import { describeBytes } from '../case-context.ts'
 import type { CaseContext, ContractCase } from '../contract-case.ts'
 
 const MIB = 1024 * 1024
+/** Large enough that it moves in several pieces. */
+export const LARGE_BYTES: number = 17 * MIB
 
 /** What `put` does to the store, and what it leaves alone. */
 export const putCases: readonly ContractCase[] = [
@@ -162,12 +164,23 @@ export const putCases: readonly ContractCase[] = [
   {
     name: 'put reports its progress',
     rule: 'A driver calls onProgress with totals that only grow, and in the end with one object and all its bytes.',
-    why: 'Deadlines count from the last progress: a large upload that says nothing is given up on.',
+    why: 'An upload is judged by what it moves: one that says nothing has a fixed time, however slow the link.',
     run: async ({ backend, file }) => {
       const path = await file(patternBytes(100_000, 4))
       const seen: { objects: number; bytes: number }[] = []
       await backend.put('s/f', path, { onProgress: (progress) => seen.push({ ...progress }) })
       assertProgress(seen, { objects: 1, bytes: 100_000 })
+    },
+  },
+  {
+    name: 'put of a large file reports while bytes move',
+    rule: 'A driver reports at least once per 8 MiB, not only at the end of the call.',
+    why: 'A large upload over a slow link is taken for one that hangs, and begun again for ever.',
+    run: async ({ backend, file }) => {
+      const path = await file(patternBytes(LARGE_BYTES, 11))
+      const seen: number[] = []
+      await backend.put('s/large', path, { onProgress: ({ bytes }) => seen.push(bytes) })
+      assertMidway(seen, LARGE_BYTES)
     },
   },
 ]
@@ -201,4 +214,14 @@ export function assertProgress(
     last = progress
   }
   assert.deepEqual(last, end, 'the last progress is not the total')
+}
+
+/** Demands reports between the first byte and the last, at least one for each 8 MiB. */
+export function assertMidway(seen: readonly number[], sizeBytes: number): void {
+  const midway = new Set(seen.filter((bytes) => bytes > 0 && bytes < sizeBytes))
+  const fewest = Math.floor((sizeBytes - 1) / (8 * MIB))
+  assert.ok(
+    midway.size >= fewest,
+    `onProgress told ${midway.size} times of bytes under way, of ${sizeBytes}: it must tell at least ${fewest} times`,
+  )
 }

@@ -1,5 +1,5 @@
 import { setMaxListeners } from 'node:events'
-import type { Clock } from '../clock.ts'
+import type { Clock } from '@nexus/host'
 import type { Deadlines } from './limits.ts'
 import { type WatchedCall, Watchdog } from './watchdog.ts'
 import type { OpOptions, Progress } from '../driver.ts'

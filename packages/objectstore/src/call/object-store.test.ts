@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { describe, expect, it } from 'vitest'
@@ -193,7 +193,6 @@ describe('ObjectStore', () => {
   it('says what the backend can do, and refuses the rest with UNSUPPORTED', async () => {
     const bare = storeOver()
     expect(bare.capabilities).toEqual({ get: false, putIfAbsent: false, listNames: false })
-    expect(await rejection(bare.get('a', tempFile()))).toMatchObject({ code: 'UNSUPPORTED', op: 'objectstore.get' })
     expect(await rejection(bare.putIfAbsent('a', tempFile()))).toMatchObject({ code: 'UNSUPPORTED' })
     await bare.close()
     const full = storeOver({ get: async () => undefined, putIfAbsent: async () => true })
@@ -210,6 +209,60 @@ describe('ObjectStore', () => {
   it.each([undefined, ['a/b'], [''], [5], 'names'])('refuses %j as names', async (answer) => {
     const store = storeOver({ listNames: async () => answer as string[] })
     expect(await rejection(store.listNames('s'))).toMatchObject({ code: 'INTERNAL', op: 'objectstore.listNames' })
+  })
+
+  describe('get without the capability', () => {
+    const content = '0123456789'
+    const hydrated: string[] = []
+    const bare = (): ObjectStore =>
+      storeOver({
+        list: async () => [{ key: 's/m/a', size: content.length }],
+        hydrate: async (prefix, dir) => {
+          hydrated.push(prefix)
+          writeFileSync(join(dir, 'a'), content)
+          writeFileSync(join(dir, 'other'), 'not asked for')
+        },
+      })
+
+    it.each([
+      [{}, content],
+      [{ offset: 3, length: 4 }, '3456'],
+      [{ offset: 8, length: 99 }, '89'],
+      [{ offset: 99 }, ''],
+      [{ length: 0 }, ''],
+    ])('takes %j out of the hydrated directory, and leaves nothing else', async (range, expected) => {
+      const dir = tempDir()
+      await bare().get('s/m/a', join(dir, 'target'), range)
+      expect(readFileSync(join(dir, 'target'), 'utf8')).toBe(expected)
+      expect(readdirSync(dir)).toEqual(['target'])
+      expect(hydrated.at(-1)).toBe('s/m')
+    })
+
+    it('says of what the listing does not have that it is missing, without hydrating', async () => {
+      hydrated.length = 0
+      expect(await rejection(bare().get('s/m/b', tempFile()))).toMatchObject({
+        name: 'ObjectNotFoundError',
+        key: 's/m/b',
+      })
+      expect(hydrated).toEqual([])
+    })
+
+    it('is temporary where the listing is', async () => {
+      const store = storeOver({ list: () => Promise.reject(systemError('ECONNREFUSED')) })
+      expect(await rejection(store.get('s/m/a', tempFile()))).toMatchObject({ code: 'UNAVAILABLE', key: 's/m/a' })
+    })
+  })
+
+  it('asks again for an object that arrives short, and leaves what it is in the end', async () => {
+    const path = tempFile()
+    let calls = 0
+    const store = storeOver({ get: async (_key, to) => writeFileSync(to, 'x'.repeat(++calls)) })
+    await store.get('a', path, { expected: { bytes: 2 } })
+    expect([calls, readFileSync(path, 'utf8')]).toEqual([2, 'xx'])
+    await store.get('a', path, { expected: { bytes: 100 } })
+    expect([calls, readFileSync(path, 'utf8')]).toEqual([5, 'xxxxx'])
+    await store.get('a', path, { expected: { bytes: 100 }, length: 100 })
+    expect(calls).toBe(6)
   })
 
   it('calls the methods of the backend on the backend', async () => {

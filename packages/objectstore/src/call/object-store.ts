@@ -1,12 +1,18 @@
 import { statSync } from 'node:fs'
 import { NexusError } from '@nexus/errors'
 import { type BoundedCall, startBoundedCall } from './bounded-call.ts'
-import { type Clock, systemClock } from '../clock.ts'
+import { type Clock, systemClock } from '@nexus/host'
 import { type Deadlines, DEFAULT_DEADLINES, DEFAULT_MIN_RATE_KIB_S } from './limits.ts'
 import type { Backend, ByteRange, ObjectInfo, OpOptions, Progress } from '../driver.ts'
 import { keyFault, trimKeyPrefix, validateKey, validateKeyPrefix } from '../keys.ts'
 import { assertBackend } from '../registry.ts'
+import { pause } from '../transfer/waiting.ts'
+import { getByHydrating } from './emulated-get.ts'
 import { type CallContext, describeCall, wrapError } from './wrap-error.ts'
+
+/** How often an object is asked for that arrives shorter than it should be. */
+const GET_ATTEMPTS = 3
+const LONGEST_PAUSE_MS = 400
 
 /** What an {@link ObjectStore} is built with. */
 export interface ObjectStoreOptions {
@@ -19,7 +25,7 @@ export interface ObjectStoreOptions {
   deadlines?: Partial<Deadlines>
 }
 
-/** What the backend can do beyond the five methods. */
+/** What the backend can do beyond the five methods, by itself. `get` and `listNames` work without, at a higher price. */
 export interface Capabilities {
   readonly get: boolean
   readonly putIfAbsent: boolean
@@ -134,19 +140,26 @@ export class ObjectStore {
   }
 
   /**
-   * Writes one object, or a range of it, to a file; see {@link Backend.get}. Without the capability it rejects with
-   * `UNSUPPORTED`; a missing object is `ObjectNotFoundError`.
+   * Writes one object, or a range of it, to a file; see {@link Backend.get}. Without the capability the object's directory is
+   * hydrated for it. An object that arrives shorter than `expected.bytes` is asked for again, twice at most; what arrives
+   * then is what the store holds. A missing object is `ObjectNotFoundError`.
    */
   async get(key: string, localPath: string, options: OpOptions & ByteRange & ExpectedSize = {}): Promise<void> {
     validateKey(key)
     validatePath(localPath, 'get')
     const range = validateRange(options, key)
     const backend = this.#backend
-    if (backend.get === undefined) throw this.#unsupported('get', key)
     const expected = { bytes: range.length ?? 0, ...options.expected }
-    await this.#call({ verb: 'get', key, localPath }, { ...options, expected }, async (each) =>
-      backend.get?.(key, localPath, { ...each, ...range }),
-    )
+    const isWhole = range.length === undefined && range.offset === undefined
+    for (let attempt = 1; ; attempt++) {
+      await this.#call({ verb: 'get', key, localPath }, { ...options, expected }, async (each) =>
+        backend.get === undefined
+          ? getByHydrating(backend, key, localPath, { ...each, ...range })
+          : backend.get(key, localPath, { ...each, ...range }),
+      )
+      if (!isWhole || attempt === GET_ATTEMPTS || fileSize(localPath) >= expected.bytes) return
+      await pause(Math.random() * LONGEST_PAUSE_MS, options.signal, this.#clock)
+    }
   }
 
   /**
@@ -262,7 +275,7 @@ function timedOut(context: CallContext, problem: string): NexusError {
   return new NexusError(code, `${describeCall(context)} timed out: ${problem}`, options)
 }
 
-// Only for the deadline. A file that can't be looked at is reported by the driver, which has to open it anyway.
+// A file that can't be looked at is reported by the driver, which has to open it anyway.
 function fileSize(path: string): number {
   try {
     return statSync(path).size

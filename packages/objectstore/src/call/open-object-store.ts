@@ -1,11 +1,11 @@
 import { NexusError } from '@nexus/errors'
-import { type Clock, systemClock } from '../clock.ts'
+import { type Clock, type Logger, systemClock, within } from '@nexus/host'
 import type { ObjectStoreConfig } from '../config.ts'
 import { type Deadlines, DEFAULT_DEADLINES } from './limits.ts'
 import type { Backend } from '../driver.ts'
-import type { Logger } from '../logger.ts'
 import { ObjectStore } from './object-store.ts'
 import { open } from '../registry.ts'
+import { hideConfiguredSecrets } from './secret-values.ts'
 import { wrapError } from './wrap-error.ts'
 
 /** What {@link openObjectStore} takes besides the configuration. */
@@ -30,40 +30,26 @@ export async function openObjectStore(
   config: ObjectStoreConfig,
   options: OpenObjectStoreOptions,
 ): Promise<ObjectStore> {
-  const { logger, signal, clock = systemClock } = options
+  const { logger, signal, clock = systemClock, minRateKibS } = options
   const deadlines = { ...DEFAULT_DEADLINES, ...options.deadlines }
   const name = config.backend
   signal?.throwIfAborted()
+  hideConfiguredSecrets(config)
   const abort = new AbortController()
-  const backend = await new Promise<Backend>((resolve, reject) => {
-    let settled = false
-    const settle = (finish: () => void): void => {
-      if (settled) return
-      settled = true
-      clock.clearTimeout(timer)
-      signal?.removeEventListener('abort', onAbort)
-      finish()
-    }
-    const giveUp = (error: unknown): void => {
-      settle(() => reject(error))
-      abort.abort(error)
-    }
-    const onAbort = (): void => giveUp(signal?.reason)
-    const timer = clock.setTimeout(() => {
-      const message = `backend ${name} did not open within ${deadlines.baseMs / 1000} s`
-      giveUp(new NexusError('UNAVAILABLE', message, { op: 'objectstore.open', key: name }))
-    }, deadlines.baseMs)
-    signal?.addEventListener('abort', onAbort, { once: true })
-    open(config, { logger, signal: abort.signal }).then(
-      (opened) => {
-        if (settled) closeLate(opened, logger, name)
-        else settle(() => resolve(opened))
-      },
-      (error: unknown) => settle(() => reject(wrapError(error, { verb: 'open', store: name }))),
-    )
-  })
-  const { minRateKibS } = options
-  return new ObjectStore(backend, { name, clock, deadlines, ...(minRateKibS === undefined ? {} : { minRateKibS }) })
+  const opening = open(config, { logger, signal: abort.signal })
+  const message = `backend ${name} did not open within ${deadlines.baseMs / 1000} s`
+  const late = (): Error => new NexusError('UNAVAILABLE', message, { op: 'objectstore.open', key: name })
+  try {
+    const wrapped = opening.catch((error: unknown) => {
+      throw wrapError(error, { verb: 'open', store: name })
+    })
+    const backend = await within(wrapped, { clock, deadlineMs: deadlines.baseMs, signal, late })
+    return new ObjectStore(backend, { name, clock, deadlines, ...(minRateKibS === undefined ? {} : { minRateKibS }) })
+  } catch (error) {
+    abort.abort(error)
+    opening.then((backend) => closeLate(backend, logger, name)).catch(() => undefined)
+    throw error
+  }
 }
 
 function closeLate(backend: Backend, logger: Logger, name: string): void {

@@ -1,17 +1,24 @@
+import { isNexusError } from '@nexus/errors'
+import { hideKnownSecrets, longestSpelling } from './secret-values.ts'
+
 const HIDDEN = '[redacted]'
+/** What is kept of a text. A store can answer with anything, and what it answers is not worth more to a reader. */
+const MOST_CHARACTERS = 4096
+const MARGIN_CHARACTERS = 512
 
 // Each pattern keeps its first group, which says what was hidden. URLs come first: a signed URL carries its secret in
-// the query, an authenticated proxy in the user part.
-const SECRETS: readonly [RegExp, string][] = [
-  [/\b([a-z][a-z0-9+.-]*:\/\/)[^\s/@"'<>]*@/gi, `$1${HIDDEN}@`],
-  [/\b(https?:\/\/[^\s?"'<>]+)\?[^\s"'<>]+/gi, `$1?${HIDDEN}`],
+// the query, an authenticated proxy in the user part. Each must be linear: no two matches may begin in the same run of
+// characters and read on to its end.
+const SECRETS: readonly [RegExp, string | ((match: string) => string)][] = [
+  [/\b([a-z][a-z0-9+.-]{0,30}:\/\/)[^\s/@"'<>]*@/gi, `$1${HIDDEN}@`],
+  [/\bhttps?:\/\/[^\s"'<>]+/gi, hideQuery],
   [/\b((?:proxy-)?authorization["']?\s*[:=]\s*["']?)[^\r\n"',}]+(?:,\s*\w+=[^\s,"'}]+)*/gi, `$1${HIDDEN}`],
   [/\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}/gi, `$1${HIDDEN}`],
   [/\b(AWS4-HMAC-SHA256)\s+[^\r\n"'}]+/g, `$1 ${HIDDEN}`],
   [/\b((?:A3T[A-Z0-9]|AKIA|ASIA|AROA|AIDA|ABIA|ACCA))[A-Z0-9]{12,}\b/g, `$1${HIDDEN}`],
   [/\b(GOOG1?)[A-Z0-9]{18,}\b/g, `$1${HIDDEN}`],
   [/\b(ya29\.)[\w-]+/g, `$1${HIDDEN}`],
-  [/\b(eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*/g, `$1${HIDDEN}`],
+  [/(?<![\w-])(eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*/g, `$1${HIDDEN}`],
   [/(-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, `$1${HIDDEN}`],
   [
     /\b((?:aws[_-]?)?(?:secret[_-]?access[_-]?key|session[_-]?token|security[_-]?token|access[_-]?key[_-]?id|secret|password|passwd|private[_-]?key|refresh[_-]?token|access[_-]?token|client[_-]?secret|api[_-]?key|signature)["']?\s*[:=]\s*["']?)[^\s"',;&<>]+/gi,
@@ -23,39 +30,82 @@ const SECRETS: readonly [RegExp, string][] = [
   ],
 ]
 
+function hideQuery(url: string): string {
+  const query = url.indexOf('?')
+  return query === -1 || query === url.length - 1 ? url : `${url.slice(0, query)}?${HIDDEN}`
+}
+
 /**
- * The text with everything that looks like a credential replaced: access keys, signatures, tokens, private keys, the user
- * part and the query of URLs. Vendors put such things into error messages, and messages end up in logs.
+ * The text with everything that looks like a credential replaced (access keys, signatures, tokens, private keys, the user
+ * part and the query of URLs), and every value that `hideSecrets` was told of. Vendors put such things into error
+ * messages, and messages end up in logs. Takes time in proportion to the text, which is cut after 4,096 characters.
  */
 export function redactSecrets(text: string): string {
-  let clean = text
-  for (const [pattern, replacement] of SECRETS) clean = clean.replace(pattern, replacement)
-  return clean
+  // Looked at a little further than is kept, and what a secret may have been cut in half in is dropped.
+  const margin = Math.max(longestSpelling(), MARGIN_CHARACTERS)
+  let clean = hideKnownSecrets(text.slice(0, MOST_CHARACTERS + margin), HIDDEN)
+  for (const [pattern, replacement] of SECRETS) {
+    clean = typeof replacement === 'string' ? clean.replace(pattern, replacement) : clean.replace(pattern, replacement)
+  }
+  if (text.length <= MOST_CHARACTERS) return clean
+  const note = `... (${text.length} characters)`
+  const whole = text.length > MOST_CHARACTERS + margin ? clean.length - margin : clean.length
+  return clean.slice(0, Math.max(0, Math.min(whole, MOST_CHARACTERS - note.length))) + note
 }
 
-const MAX_CAUSES = 8
+const MAX_ERRORS = 16
+const SECRET_NAME = /authorization|secret|token|passw|cookie|credential|signature|(?:shared|account|access|api).?key/i
 
 /**
- * Redacts the messages and stacks of an error and of its causes in place, so that a logger that prints the cause chain
- * leaks nothing either. Errors that can't be written to are left as they are.
+ * Redacts an error and its causes in place, so that a logger that prints them leaks nothing either: messages, stacks and
+ * every text they carry. Of an object that an SDK hangs on its error, such as the request with its headers, only the plain
+ * values of its first level are left. Errors that can't be written to are left as they are.
  */
 export function redactError(error: unknown): void {
-  let current = error
-  for (let depth = 0; depth < MAX_CAUSES && current instanceof Error; depth++) {
-    redactProperty(current, 'message')
-    redactProperty(current, 'stack')
-    current = current.cause
+  const open: unknown[] = [error]
+  const seen = new Set<unknown>()
+  for (let current = open.shift(); seen.size < MAX_ERRORS; current = open.shift()) {
+    if (current instanceof Error && !seen.has(current)) {
+      seen.add(current)
+      redactFields(current, open)
+    }
+    if (open.length === 0) return
   }
 }
 
-function redactProperty(error: Error, name: 'message' | 'stack'): void {
-  const text = error[name]
-  if (typeof text !== 'string') return
-  const clean = redactSecrets(text)
-  if (clean === text) return
-  try {
-    error[name] = clean
-  } catch {
-    // A frozen error: the wrapper's own message is clean all the same.
+function redactFields(error: Error, found: unknown[]): void {
+  for (const name of Reflect.ownKeys(error)) {
+    const field = Object.getOwnPropertyDescriptor(error, name)
+    if (field === undefined) continue
+    // A stack is an accessor in newer engines, and is read like a value.
+    const value: unknown = name === 'stack' ? error.stack : field.value
+    if (value instanceof Error) found.push(value)
+    else if (name === 'errors' && Array.isArray(value)) found.push(...(value as unknown[]))
+    else if (name !== 'stack' && 'get' in field) Reflect.deleteProperty(error, name)
+    else rewrite(error, name, cleanValue(error, String(name), value))
   }
+}
+
+function cleanValue(owner: Error, fieldName: string, value: unknown): unknown {
+  if (typeof value === 'string') return cleanText(fieldName, value)
+  if (typeof value !== 'object' || value === null) return typeof value === 'function' ? undefined : value
+  // What our own errors carry was put there by us.
+  if (isNexusError(owner)) return value
+  const flat: [string, unknown][] = []
+  for (const [name, field] of Object.entries(Object.getOwnPropertyDescriptors(value))) {
+    const plain: unknown = field.value
+    if (typeof plain === 'string') flat.push([name, cleanText(name, plain)])
+    else if (typeof plain === 'number' || typeof plain === 'boolean') flat.push([name, plain])
+  }
+  return Object.fromEntries(flat.slice(0, 32))
+}
+
+function cleanText(name: string, text: string): string {
+  return SECRET_NAME.test(name) ? HIDDEN : redactSecrets(text)
+}
+
+function rewrite(error: Error, name: string | symbol, clean: unknown): void {
+  if (Reflect.get(error, name) === clean) return
+  // False for a frozen error: the wrapper's own message is clean all the same.
+  Reflect.set(error, name, clean)
 }

@@ -1,4 +1,4 @@
-import type { Clock, TimerHandle } from '../clock.ts'
+import type { Clock, TimerHandle } from '@nexus/host'
 import type { Progress } from '../driver.ts'
 import type { Deadlines } from './limits.ts'
 

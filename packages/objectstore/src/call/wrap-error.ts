@@ -42,11 +42,12 @@ const DISK_ONLY = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE
  * explain, is `OUTCOME_UNKNOWN`.
  */
 export function wrapError(error: unknown, call: CallContext): NexusError {
+  if (isObjectFailure(error)) return wrapError(error.cause, { ...call, key: error.key })
+  // Before what the driver reads its class from is taken away.
+  const code = isNexusError(error) ? error.code : codeOf(error, call)
   redactError(error)
   if (isNexusError(error)) return error
-  if (isObjectFailure(error)) return wrapError(error.cause, { ...call, key: error.key })
   const op = `objectstore.${call.verb}`
-  const code = codeOf(error, call)
   if (code === 'NOT_FOUND' && call.verb === 'get' && call.key !== undefined) {
     return new ObjectNotFoundError(call.key, { op, cause: error })
   }

@@ -1,10 +1,10 @@
 import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
+import { engineTempName } from '@nexus/host'
 import type { ObjectInfo } from '../driver.ts'
 import { quoteKey } from '../errors.ts'
 import { isFolderPlaceholder, keyFault, trimKeyPrefix } from '../keys.ts'
-import { tempName } from './replace-file.ts'
 
 /** One file that hydration will write. */
 export interface PlannedFile {
@@ -89,7 +89,7 @@ function flat(relPath: string): string {
 
 function foldsOnDisk(destDir: string, a: string, b: string): boolean {
   if (a === b) return false
-  const probe = join(destDir, tempName())
+  const probe = join(destDir, engineTempName())
   mkdirSync(probe, { recursive: true })
   try {
     writeFileSync(join(probe, a), '')

@@ -1,9 +1,9 @@
-import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { tempDir } from '../../test/temp-dir.ts'
-import { Destination, safeDestination } from './destination.ts'
+import { Destination } from './destination.ts'
 import { isObjectFailure } from '../errors.ts'
 import { hydrateObjects } from './hydrate.ts'
 import { replaceFile } from './replace-file.ts'
@@ -23,7 +23,7 @@ describe('hydrateObjects', () => {
       dir,
       async ({ key }, tempPath) => {
         most = Math.max(most, ++running)
-        expect(tempPath).toMatch(/\/\.nexus-tmp-[0-9a-f]{17,}$/)
+        expect(tempPath).toMatch(/\/\.nexus-tmp-[^/]+$/)
         await setImmediate()
         writeFileSync(tempPath, key.slice(-4).padStart(4))
         running--
@@ -52,13 +52,65 @@ describe('hydrateObjects', () => {
     expect(seen).toEqual(['0/2', '0/4', '1/6'])
   })
 
-  it('catches a short download, names it, and leaves the file that was there', async () => {
+  it('downloads again what came out short, and goes on', async () => {
+    const dir = tempDir()
+    const seen: unknown[] = []
+    let attempts = 0
+    const download = (_file: unknown, tempPath: string, { onBytes }: { onBytes: (bytes: number) => void }): void => {
+      const content = ++attempts < 3 ? '123' : '123456'
+      writeFileSync(tempPath, content, { flag: 'wx' })
+      onBytes(content.length)
+    }
+    await hydrateObjects([{ key: 's/a', size: 6 }], 's', dir, download, { onProgress: (p) => seen.push(p) })
+    expect(readFileSync(join(dir, 'a'), 'utf8')).toBe('123456')
+    expect(seen.at(-1)).toEqual({ objects: 1, bytes: 6, repeatedBytes: 6 })
+  })
+
+  it('calls an object damaged that comes out short each time, and leaves the file that was there', async () => {
     const dir = tempDir()
     writeFileSync(join(dir, 'a'), 'precious')
     const run = hydrateObjects([{ key: 's/a', size: 6 }], 's', dir, (_file, tempPath) => writeFileSync(tempPath, '123'))
-    await expect(run).rejects.toMatchObject({ code: 'UNAVAILABLE', key: 's/a', retryable: true })
+    await expect(run).rejects.toMatchObject({ code: 'CORRUPT', key: 's/a' })
     expect(readFileSync(join(dir, 'a'), 'utf8')).toBe('precious')
     expect(readdirSync(dir)).toEqual(['a'])
+  })
+
+  it('calls it an outage when each attempt is cut elsewhere, and a replaced object what it is', async () => {
+    let length = 1
+    const cut = hydrateObjects([{ key: 's/a', size: 6 }], 's', tempDir(), (_file, tempPath) =>
+      writeFileSync(tempPath, 'x'.repeat(length++)),
+    )
+    await expect(cut).rejects.toMatchObject({ code: 'UNAVAILABLE', retryable: true })
+    const replaced = hydrateObjects([{ key: 's/a', size: 6 }], 's', tempDir(), (_file, tempPath) =>
+      writeFileSync(tempPath, 'longer now'),
+    )
+    await expect(replaced).rejects.toThrow(/more than the 6 expected: replaced since it was listed.*declared/)
+  })
+
+  it('waits as a whole only while all of its downloads wait', async () => {
+    const seen: string[] = []
+    await hydrateObjects(
+      listing(2),
+      's',
+      tempDir(),
+      async ({ key }, tempPath, { onWait }) => {
+        const resume = onWait()
+        if (key.endsWith('0')) {
+          await setImmediate()
+          resume()
+        }
+        await setImmediate()
+        resume()
+        writeFileSync(tempPath, '1234')
+      },
+      {
+        onWait: () => {
+          seen.push('waits')
+          return () => seen.push('goes on')
+        },
+      },
+    )
+    expect(seen.slice(-2)).toEqual(['waits', 'goes on'])
   })
 
   it('takes the size the store declares over the listed one: the object was replaced since', async () => {
@@ -128,49 +180,119 @@ describe('hydrateObjects', () => {
 })
 
 describe('Destination', () => {
-  it('creates parents, and goes through a link that stays inside', () => {
-    const dir = tempDir()
-    mkdirSync(join(dir, 'real'))
-    symlinkSync('real', join(dir, 'link'))
+  function write(dir: string, relPath: string, content = 'x'): void {
     const destination = new Destination(dir)
-    expect(destination.resolve('a/b/c')).toBe(join(dir, 'a/b/c'))
-    writeFileSync(destination.resolve('link/f'), 'x')
-    expect(readFileSync(join(dir, 'real/f'), 'utf8')).toBe('x')
+    try {
+      const tempPath = destination.tempPath()
+      writeFileSync(tempPath, content)
+      destination.place(tempPath, relPath)
+    } finally {
+      destination.close()
+    }
+  }
+
+  it('creates parents, and leaves nothing else', () => {
+    const dir = join(tempDir(), 'new')
+    write(dir, 'a/b/c', 'content')
+    expect(readFileSync(join(dir, 'a/b/c'), 'utf8')).toBe('content')
+    expect(readdirSync(dir, { recursive: true })).toEqual(['a', 'a/b', 'a/b/c'])
   })
 
-  it.each(['../outside', '/', 'missing'])('refuses a directory that is a link to %s', (target) => {
-    const dir = tempDir()
-    mkdirSync(join(dir, 'outside'))
-    mkdirSync(join(dir, 'inside'))
-    symlinkSync(target, join(dir, 'inside', 'link'))
-    expect(() => safeDestination(join(dir, 'inside'), 'link/f')).toThrow(
-      expect.objectContaining({ code: 'PRECONDITION', key: 'link/f' }),
-    )
-    expect(() => safeDestination(join(dir, 'inside'), 'link/deeper/f')).toThrow(/symbolic link|is not a directory/)
-  })
-
-  it('is not fooled by a sibling whose name begins alike', () => {
-    const dir = tempDir()
-    mkdirSync(join(dir, 'dest'))
-    mkdirSync(join(dir, 'dest-other'))
-    symlinkSync(join(dir, 'dest-other'), join(dir, 'dest', 'link'))
-    expect(() => safeDestination(join(dir, 'dest'), 'link/f')).toThrow(/leads outside/)
-  })
+  it.each(['../outside', '/', 'missing', 'real', '../inside-other'])(
+    'goes through no link, not one to %s',
+    (target) => {
+      const dir = tempDir()
+      for (const name of ['outside', 'inside', 'inside/real', 'inside-other']) mkdirSync(join(dir, name))
+      symlinkSync(target, join(dir, 'inside', 'link'))
+      for (const relPath of ['link/f', 'link/deeper/f']) {
+        expect(() => write(join(dir, 'inside'), relPath)).toThrow(
+          expect.objectContaining({
+            code: 'PRECONDITION',
+            key: relPath,
+            message: expect.stringContaining('symbolic link'),
+          }),
+        )
+      }
+      for (const other of ['outside', 'inside/real', 'inside-other']) expect(readdirSync(join(dir, other))).toEqual([])
+    },
+  )
 
   it('works below a destination that is itself reached through a link', () => {
     const dir = tempDir()
-    mkdirSync(join(dir, 'real', 'sub'), { recursive: true })
-    symlinkSync('sub', join(dir, 'real', 'inner'))
+    mkdirSync(join(dir, 'real'))
     symlinkSync('real', join(dir, 'alias'))
-    expect(safeDestination(join(dir, 'alias'), 'inner/f')).toBe(join(dir, 'alias/inner/f'))
+    write(join(dir, 'alias'), 'inner/f')
+    expect(readFileSync(join(dir, 'real/inner/f'), 'utf8')).toBe('x')
+  })
+
+  it('replaces a link in the place of a file', () => {
+    const dir = tempDir()
+    writeFileSync(join(dir, 'outside'), 'precious')
+    symlinkSync('../outside', join(dir, 'link'))
+    write(dir, 'link', 'new')
+    expect(readFileSync(join(dir, 'outside'), 'utf8')).toBe('precious')
+    expect(readFileSync(join(dir, 'link'), 'utf8')).toBe('new')
   })
 
   it('refuses a parent that is a file, and a path that is no key', () => {
     const dir = tempDir()
     writeFileSync(join(dir, 'f'), '')
-    expect(() => safeDestination(dir, 'f/below')).toThrow(/f is not a directory/)
-    expect(() => safeDestination(dir, '../x')).toThrow(expect.objectContaining({ name: 'InvalidKeyError' }))
+    expect(() => write(dir, 'f/below')).toThrow(/f is not a directory/)
+    expect(() => write(dir, '../x')).toThrow(expect.objectContaining({ name: 'InvalidKeyError' }))
   })
+
+  it('holds no descriptor when it is closed', () => {
+    const dir = tempDir()
+    const before = readdirSync('/proc/self/fd').length
+    const destination = new Destination(dir)
+    for (let i = 0; i < 40; i++) {
+      const tempPath = destination.tempPath()
+      writeFileSync(tempPath, '')
+      destination.place(tempPath, `d${i}/e/f`)
+    }
+    expect(readdirSync('/proc/self/fd').length).toBeLessThan(before + 20)
+    destination.close()
+    expect(readdirSync('/proc/self/fd')).toHaveLength(before)
+  })
+})
+
+describe('a tree that is attacked while it is hydrated', () => {
+  it.each(['destination', 'parent', 'staging'])(
+    'has nothing written outside when its %s is swapped for a link',
+    async (what) => {
+      const dir = tempDir()
+      const destination = join(dir, 'destination')
+      const outside = join(dir, 'outside')
+      mkdirSync(destination)
+      mkdirSync(outside)
+      let swaps = 0
+      const swap = (path: string): void => {
+        renameSync(path, join(dir, `was-${swaps++}`))
+        symlinkSync(outside, path)
+      }
+      const objects = Array.from({ length: 60 }, (_, i) => ({ key: `s/d${i % 20}/f${i}`, size: 4 }))
+      const failure: unknown = await hydrateObjects(
+        objects,
+        's',
+        destination,
+        async (_file, tempPath) => {
+          writeFileSync(tempPath, '1234')
+          for (const entry of what === 'destination' ? [] : readdirSync(destination, { withFileTypes: true })) {
+            const isStaging = entry.name.startsWith('.nexus-tmp-')
+            if (entry.isDirectory() && isStaging === (what === 'staging')) swap(join(destination, entry.name))
+          }
+          if (what === 'destination' && swaps === 0) swap(destination)
+          await setImmediate()
+          // The path that the driver was given is still the place it was.
+          writeFileSync(tempPath, '4321')
+        },
+        { concurrency: 4 },
+      ).catch((error: unknown) => error)
+      expect([undefined, 'PRECONDITION']).toContain((failure as { code?: string } | undefined)?.code)
+      expect(swaps).toBeGreaterThan(0)
+      expect(readdirSync(outside, { recursive: true })).toEqual([])
+    },
+  )
 })
 
 describe('replaceFile', () => {

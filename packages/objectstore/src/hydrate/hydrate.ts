@@ -5,13 +5,16 @@ import { ObjectFailure } from '../errors.ts'
 import { planHydration, refuseFoldedTwins, type PlannedFile } from './hydrate-plan.ts'
 import { validateKeyPrefix } from '../keys.ts'
 import { forEachBounded } from '../transfer/pool.ts'
-import { replaceFile } from './replace-file.ts'
+import { SharedWait } from '../transfer/shared-wait.ts'
+import { writeWhole } from './replace-file.ts'
 
 /** What a driver's download of one object is given. */
 export interface DownloadOptions {
   signal: AbortSignal
-  /** To be called as bytes arrive, with how many arrived since the last call. */
+  /** To be called as bytes arrive, with how many arrived since the last call; also those of an attempt that begins again. */
   onBytes: (bytes: number) => void
+  /** As in `OpOptions`, for this download: the hydration waits only while all of its downloads do. */
+  onWait: () => () => void
 }
 
 /**
@@ -33,8 +36,8 @@ export interface HydrateOptions extends OpOptions {
 
 /**
  * The part of `hydrate` that is the same in every driver: plans the listing, refuses what can't be a tree, then downloads
- * with bounded concurrency, each file through a temporary name, its size checked, and renamed into place. Adds and
- * overwrites, never deletes. Fails as a whole with the key named; no download runs on afterwards.
+ * with bounded concurrency, each file through a temporary name, its size checked, and renamed into place. A file that came
+ * out short is downloaded again, twice at most. Adds and overwrites, never deletes, never follows a link. Fails as a whole with the key named; no download runs on afterwards.
  *
  * @param objects the raw listing with store-relative keys, placeholders and all
  */
@@ -49,29 +52,42 @@ export async function hydrateObjects(
   options.signal?.throwIfAborted()
   const plan = planHydration(objects, prefix)
   const destination = new Destination(destDir)
-  refuseFoldedTwins(plan, destDir)
-  const progress: Progress = { objects: 0, bytes: 0 }
-  const report = (bytes: number, finished: number): void => {
-    progress.bytes += bytes
-    progress.objects += finished
-    options.onProgress?.({ ...progress })
-  }
-  const fetchOne = async (file: PlannedFile, _index: number, signal: AbortSignal): Promise<void> => {
-    let arrived = 0
-    const onBytes = (bytes: number): void => {
-      arrived += bytes
-      report(bytes, 0)
+  try {
+    refuseFoldedTwins(plan, destDir)
+    const wait = new SharedWait(options.onWait)
+    const totals: Required<Progress> = { objects: 0, bytes: 0, repeatedBytes: 0 }
+    const report = (moved: Partial<Progress>): void => {
+      totals.objects += moved.objects ?? 0
+      totals.bytes += moved.bytes ?? 0
+      totals.repeatedBytes += moved.repeatedBytes ?? 0
+      const { repeatedBytes, ...rest } = totals
+      options.onProgress?.(repeatedBytes === 0 ? rest : { ...totals })
     }
-    try {
-      const path = destination.resolve(file.relPath)
-      const written = await replaceFile(path, file.key, async (tempPath) => {
-        const declared = await download(file, tempPath, { signal, onBytes })
-        return declared ?? file.size
-      })
-      report(written - arrived, 1)
-    } catch (error) {
-      throw signal.aborted || isNexusError(error) ? error : new ObjectFailure(file.key, error)
+    const fetchOne = async (file: PlannedFile, _index: number, signal: AbortSignal): Promise<void> => {
+      let counted = 0
+      const onBytes = (bytes: number): void => {
+        const fresh = Math.min(bytes, Math.max(0, file.size - counted))
+        counted += fresh
+        report({ bytes: fresh, repeatedBytes: bytes - fresh })
+      }
+      const end = wait.begin()
+      try {
+        const tempPath = destination.tempPath()
+        const write = async (path: string): Promise<number> =>
+          (await download(file, path, { signal, onBytes, onWait: wait.onWait })) ?? file.size
+        const written = await writeWhole(tempPath, file.key, write, signal)
+        signal.throwIfAborted()
+        destination.place(tempPath, file.relPath)
+        report({ objects: 1, bytes: Math.max(0, written - counted) })
+      } catch (error) {
+        if (signal.aborted || isNexusError(error)) throw error
+        throw new ObjectFailure(file.key, destination.explain(error, file.relPath))
+      } finally {
+        end()
+      }
     }
+    await forEachBounded(plan, options.concurrency ?? 16, fetchOne, options.signal)
+  } finally {
+    destination.close()
   }
-  await forEachBounded(plan, options.concurrency ?? 16, fetchOne, options.signal)
 }

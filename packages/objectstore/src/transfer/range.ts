@@ -9,7 +9,10 @@ export interface ResolvedRange {
 }
 
 /** What a range means for an object of a size: cut at the end, empty behind it. */
-export function resolveRange({ offset = 0, length = Infinity }: ByteRange, sizeBytes: number): ResolvedRange {
+export function resolveRange(
+  { offset = 0, length = Infinity }: { offset?: number | undefined; length?: number | undefined },
+  sizeBytes: number,
+): ResolvedRange {
   const from = Math.min(offset, sizeBytes)
   return { offset: from, length: Math.min(length, sizeBytes - from) }
 }

@@ -1,5 +1,4 @@
-import type { Clock } from '../clock.ts'
-import { systemClock } from '../clock.ts'
+import { type Clock, systemClock } from '@nexus/host'
 import type { ErrorClass, OpOptions } from '../driver.ts'
 import { pause } from './waiting.ts'
 

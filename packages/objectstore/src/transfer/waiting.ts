@@ -1,15 +1,8 @@
-import type { Clock } from '../clock.ts'
-import { systemClock } from '../clock.ts'
+import { type Clock, raceSignal, systemClock } from '@nexus/host'
 
 /** Settles as the promise does, or rejects with the signal's reason when that fires first; a late failure is swallowed. */
 export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return promise
-  return new Promise<T>((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason as Error)
-    if (signal.aborted) onAbort()
-    else signal.addEventListener('abort', onAbort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
+  return signal === undefined ? promise : raceSignal(promise, signal)
 }
 
 /** Resolves after a while, or rejects with the signal's reason when that fires first. */

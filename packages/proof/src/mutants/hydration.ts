@@ -1,8 +1,10 @@
 import { durabilityFile, durabilityTest, engineTest, unitTest, type Mutant } from './mutant.ts'
 
-const RUN = durabilityFile('hydrate-run')
-const FETCH = durabilityFile('hydrate-fetch')
-const JUDGE = durabilityFile('hydrate-judge')
+const HYDRATE = durabilityFile('hydrate')
+const RESTORE = durabilityFile('restore')
+const FETCH = durabilityFile('fetch')
+const JUDGE = durabilityFile('judge')
+const RESOLVE = durabilityFile('resolve-tree')
 
 /** What a hydration takes, refuses and repairs. */
 export const hydrationMutants: readonly Mutant[] = [
@@ -20,7 +22,7 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'prune-forgotten',
     breaks: 'keeps what lies under the prefix and no manifest names',
-    file: durabilityFile('hydrate-unnamed'),
+    file: durabilityFile('extra-blobs'),
     find: `const isExtra = (path: string): boolean => isBlob(path) && !named.has(path) && !isBelowLeaf(path, named)`,
     replace: `const isExtra = (path: string): boolean => !named.has(path) && !isBelowLeaf(path, named)`,
     tests: [unitTest('hydrate', 'nothing of what was pruned is left in the tree')],
@@ -36,7 +38,7 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'lock-not-staged',
     breaks: 'lets the tree appear without our lock in it',
-    file: RUN,
+    file: HYDRATE,
     find: `await prepareStaging(stagingDir)`,
     replace: `void prepareStaging`,
     tests: [unitTest('hydrate', 'has our lock in the tree from the first moment it can be seen')],
@@ -60,9 +62,9 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'segment-not-rebuilt',
     breaks: 'gives up an active segment that a rotation emptied',
-    file: RUN,
-    find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH)) {`,
-    replace: `if (fetched.differing.has('')) {`,
+    file: RESTORE,
+    find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH))`,
+    replace: `if (fetched.differing.has(''))`,
     tests: [durabilityTest('snapshot-journal', 'a rotation inside an interrupted snapshot')],
   },
   {
@@ -87,7 +89,7 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'newer-commit-unread',
     breaks: 'takes a commit that landed during the hydration for damage',
-    file: RUN,
+    file: RESTORE,
     find: `if (!isWhole(fetched)) {`,
     replace: `if (isWhole(fetched) && manifest.generation < 0) {`,
     tests: [unitTest('hydrate', 'of another host that ended well while we fetched is followed')],
@@ -95,15 +97,63 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'half-tree-left',
     breaks: 'leaves a staging directory behind when it fails',
-    file: RUN,
+    file: HYDRATE,
     find: `await removeStagingDir(stagingDir).catch((error: unknown) => {`,
     replace: `await Promise.resolve().catch((error: unknown) => {`,
     tests: [unitTest('hydrate', 'is never "never seen" when the store fails, at whatever call')],
   },
   {
+    id: 'damage-taken-for-a-mixture',
+    breaks: 'takes an object that was changed behind everybody for one that an interrupted commit overwrote',
+    file: JUDGE,
+    find: `if (committedAtMs === undefined) return`,
+    replace: `if (committedAtMs !== 0) return`,
+    tests: [unitTest('hydrate', 'is no excuse for an object that was last stored before the commit')],
+  },
+  {
+    id: 'databases-may-be-mixed',
+    breaks: 'resumes with a database of two generations',
+    file: JUDGE,
+    find: `(onMixed === 'auto' && paths.some(isIrreplaceable))`,
+    replace: `(onMixed === 'auto' && paths.length < 0)`,
+    tests: [unitTest('hydrate', 'under auto fails for a database and the conversation')],
+  },
+  {
+    id: 'record-after-the-tree',
+    breaks: 'notes whose commit a restored tree is only when it is in its place',
+    file: HYDRATE,
+    find: `await beforePlacing?.(restored)`,
+    replace: `void beforePlacing`,
+    tests: [unitTest('resolve-tree', 'is known for what it is, also when the process dies at')],
+  },
+  {
+    id: 'record-lent-to-another-tree',
+    breaks: 'leaves the record of a restored commit with the tree that came back when it could not be placed',
+    file: RESOLVE,
+    find: `await record.begin(beforeDecision(previous, resolver.bootId))`,
+    replace: `void previous`,
+    tests: [unitTest('resolve-tree', 'does not lend its record to the tree that comes back')],
+  },
+  {
+    id: 'forgotten-in-silence',
+    breaks: 'begins anew in a store that forgot a committed session',
+    file: RESOLVE,
+    find: `if (generation === undefined || acceptEmpty) return`,
+    replace: `if (generation !== 0 || acceptEmpty) return`,
+    tests: [unitTest('resolve-tree', 'is refused under strict')],
+  },
+  {
+    id: 'torn-tree-healed-by-a-turn',
+    breaks: 'takes a torn tree for whole because a turn ended in it since',
+    file: durabilityFile('tree-verdict'),
+    find: `Math.min(journal.turnEnd ?? 0, record?.tornAtSeq ?? Infinity)`,
+    replace: `(journal.turnEnd ?? 0)`,
+    tests: [unitTest('resolve-tree', 'whatever turns came after the power loss')],
+  },
+  {
     id: 'modes-forgotten',
     breaks: 'restores files with the modes that the umask gives',
-    file: durabilityFile('hydrate-restore'),
+    file: durabilityFile('staged-tree'),
     find: `chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)`,
     replace: `chmodSync(localPath, OWNER_ONLY_FILE)`,
     tests: [unitTest('hydrate', 'holds under umask')],

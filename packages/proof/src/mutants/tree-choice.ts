@@ -99,8 +99,8 @@ export const treeChoiceMutants: readonly Mutant[] = [
     id: 'set-aside-not-undone',
     breaks: 'leaves no tree at all when the restore after setting it aside fails',
     file: RESOLVE,
-    find: `if (!existsSync(local.path)) await rename(keptAt, local.path)`,
-    replace: `void existsSync`,
+    find: `if (!existsSync(local.path)) {`,
+    replace: `if (local.path === '') {`,
     tests: [unitTest('resolve-tree', 'comes back to its place when the restore fails')],
   },
   {
@@ -159,8 +159,8 @@ export const treeChoiceMutants: readonly Mutant[] = [
     id: 'torn-tree-adopted',
     breaks: 'forgets, in a boot that could not ask the store, that the tree may be torn',
     file: RESOLVE,
-    find: `bootId: previous.clean ? bootId : previous.bootId`,
-    replace: `bootId`,
-    tests: [unitTest('resolve-tree', 'a tree that may be torn is not stored until it has a newer turn')],
+    find: `if (previous.clean || previous.bootId === bootId) return`,
+    replace: `if (previous.bootId !== '') return`,
+    tests: [unitTest('resolve-tree', 'a tree that may be torn is not stored, whatever turns came after')],
   },
 ]

@@ -1,0 +1,3 @@
+import { describeFaultInjection } from './fault-injection-suite.ts'
+
+describeFaultInjection(1)
