@@ -18,6 +18,8 @@ export interface DurabilityTimings {
   ownerStaleMs: number
   /** How long an input may take to become a turn; a retry waits that long after one. */
   inputSettleMs: number
+  /** A turn in which nothing is journaled for so long has ended without saying so. */
+  turnStallMs: number
   /** How long a snapshot waits for the handlers of the events that it raises. */
   announceMs: number
   /** How long a snapshot waits for another process that copies the same shared store. */
@@ -36,6 +38,7 @@ export const defaultTimings: Readonly<DurabilityTimings> = {
   heartbeatMs: 30_000,
   ownerStaleMs: 300_000,
   inputSettleMs: 5_000,
+  turnStallMs: 600_000,
   announceMs: 10_000,
   sharedLockMs: 30_000,
   closeMs: 5_000,

@@ -1,7 +1,7 @@
 import { HYDRATE_FAILPOINTS } from './boot/hydrate.ts'
 import { MACHINE_RECORD_FAILPOINTS } from './boot/machine-record.ts'
 import { RESOLVE_TREE_FAILPOINTS } from './boot/resolve-tree.ts'
-import { SNAPSHOT_FAILPOINTS } from './commit/snapshot-run.ts'
+import { SNAPSHOT_FAILPOINTS } from './commit/snapshot.ts'
 import { SHARED_PULL_FAILPOINTS } from './shared/shared-roots-pull.ts'
 import { SHARED_STORE_FAILPOINTS } from './shared/shared-roots-store.ts'
 

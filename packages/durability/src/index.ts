@@ -1,6 +1,7 @@
 // A session in a store
-export { openSessionDurability, type SessionDurability } from './session-durability.ts'
-export type { AttachedSession, FinishOptions, SessionDurabilityOptions } from './session-durability-options.ts'
+export { openSessionDurability, type CommitOptions, type SessionDurability } from './session-durability.ts'
+export type { AttachedSession, FinishOptions } from './session-durability.ts'
+export type { SessionDurabilityOptions } from './run-context.ts'
 export type { DurabilityStatus } from './outage/durability-status.ts'
 export type { DurabilityEvents, DurabilityEventType, Tell } from './events.ts'
 

@@ -22,7 +22,7 @@ describe('a turn', () => {
     a.write('files/after.txt', 'written after the boundary')
     await a.kill()
     const b = await TestHost.boot({ backend: a.backend })
-    expect(b.resolution).toMatchObject({ tree: 'hydrated', undecided: false })
+    expect(b.resolution).toMatchObject({ tree: 'hydrated' })
     expect(readFileSync(join(b.dir, 'context/conversation.jsonl'), 'utf8')).toBe('{"role":"user"}\n')
     expect(b.storage.open('session', 'nexus.memory').get('k')?.toString()).toBe('v1')
     expect(existsSync(join(b.dir, 'files/after.txt'))).toBe(false)

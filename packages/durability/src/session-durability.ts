@@ -1,19 +1,44 @@
 import { realpathSync } from 'node:fs'
-import { NexusError } from '@nexus/errors'
-import { DurabilityParts } from './durability-parts.ts'
-import { durabilityStatus, type DurabilityStatus } from './outage/durability-status.ts'
-import type { Tell } from './events.ts'
+import type { JournalWriter } from '@nexus/journal'
+import type { StorageManager } from '@nexus/storage'
+import { Deadline, raceSignal } from '@nexus/host'
+import { SessionBlobs } from './blobs/session-blobs.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boot/resolve-tree.ts'
-import type { SessionBlobs } from './blobs/session-blobs.ts'
-import {
-  settledOptions,
-  type AttachedSession,
-  type FinishOptions,
-  type SessionDurabilityOptions,
-} from './session-durability-options.ts'
-import type { SnapshotRequest } from './commit/session-snapshots.ts'
-import type { SharedRoots } from './shared/shared-roots.ts'
+import { CommitGuard } from './commit/commit-guard.ts'
+import { SessionSnapshots, type SnapshotOutcome, type SnapshotRequest } from './commit/session-snapshots.ts'
 import type { SnapshotResult } from './commit/snapshot.ts'
+import { SnapshotSlot } from './commit/snapshot-slot.ts'
+import { TurnTracker } from './commit/turn-tracker.ts'
+import { SessionEnding, type FinishOptions } from './end/session-ending.ts'
+import type { Tell } from './events.ts'
+import { durabilityStatus, type DurabilityStatus } from './outage/durability-status.ts'
+import { TurnGate } from './outage/gate.ts'
+import { RecoveryWorker, type RecoveryActions } from './outage/recovery.ts'
+import { StoreLedger } from './outage/store-ledger.ts'
+import { ownerConflictPayload } from './owner/owner-marker.ts'
+import { SessionOwner } from './owner/owner.ts'
+import { openRun, type RunContext, type SessionDurabilityOptions } from './run-context.ts'
+import { SharedRoots } from './shared/shared-roots.ts'
+
+export type { FinishOptions }
+
+/** The running parts of a session. */
+export interface AttachedSession {
+  tell: Tell
+  /** Not used any more by the final snapshot: by then it is closed. */
+  journal?: JournalWriter
+  /** Used to the end: its snapshots work after `closeAll`. */
+  storage?: StorageManager
+}
+
+/** How long a commit is waited for. It goes on for those who share it when its caller stops waiting. */
+export interface CommitOptions {
+  /** Why it is taken; in logs. */
+  reason?: string
+  signal?: AbortSignal
+  /** Default: as long as it takes; every call to the store has a limit of its own. */
+  timeoutMs?: number
+}
 
 /** Prepares everything; touches neither the disk nor the store. */
 export function openSessionDurability(options: SessionDurabilityOptions): SessionDurability {
@@ -25,29 +50,80 @@ export function openSessionDurability(options: SessionDurabilityOptions): Sessio
  *
  * In order: `shared.hydrate()`, {@link resolveTree}, {@link claimOwner}, {@link attach}, {@link raiseDeferred}; then
  * {@link onBoundary} and {@link snapshot} while it runs; then {@link detachInputs} first and {@link finish} last, or
- * {@link abandon}.
+ * {@link abandon}. When the run's fence falls, everything on its way ends, and what is left to tell goes out.
  *
- * @see spec 60
+ * @see docs/concepts/durability.md
  */
 export class SessionDurability {
   readonly shared: SharedRoots
-  readonly #parts: DurabilityParts
+  readonly #run: RunContext
+  readonly #gate = new TurnGate()
+  readonly #guard: CommitGuard
+  readonly #tracker: TurnTracker
+  readonly #recovery: RecoveryWorker
+  readonly #ledger: StoreLedger
+  readonly #owner: SessionOwner
+  readonly #blobs: SessionBlobs
+  readonly #snapshots: SessionSnapshots
+  readonly #slot: SnapshotSlot<SnapshotRequest, SnapshotOutcome>
+  readonly #ending: SessionEnding
   #tell: Tell | undefined
+  /** Plugins are up: retries may store what they find. */
+  #ready = false
   #unreachable = false
 
   constructor(options: SessionDurabilityOptions) {
-    this.#parts = new DurabilityParts(settledOptions(options))
-    this.shared = this.#parts.shared
+    const run = openRun(options)
+    const { clock, timings } = run
+    this.#run = run
+    this.shared = new SharedRoots({
+      ...run,
+      lockMs: timings.sharedLockMs,
+      onUnreachable: (error) => this.#ledger.sharedFailed(error),
+    })
+    this.#guard = new CommitGuard(run)
+    this.#tracker = new TurnTracker({
+      clock,
+      settleMs: timings.inputSettleMs,
+      stallMs: timings.turnStallMs,
+      position: () => run.journal?.lastSeq ?? 0,
+    })
+    this.#recovery = new RecoveryWorker({
+      ...run,
+      firstDelayMs: timings.retryFirstMs,
+      maxDelayMs: timings.retryMaxMs,
+      queueLimit: timings.retryQueueLimit,
+      actions: this.#recoveryActions(),
+    })
+    this.#ledger = new StoreLedger(run, this.#gate, this.#guard, this.#recovery, () => this.shared.complete)
+    this.#owner = this.#newOwner()
+    this.#blobs = new SessionBlobs(run, { guard: this.#guard, ledger: this.#ledger, recovery: this.#recovery })
+    this.#snapshots = new SessionSnapshots(run, {
+      guard: this.#guard,
+      tracker: this.#tracker,
+      shared: this.shared,
+      recovery: this.#recovery,
+      ledger: this.#ledger,
+    })
+    this.#slot = new SnapshotSlot(this.#snapshots)
+    this.#ending = new SessionEnding(run, {
+      gate: this.#gate,
+      owner: this.#owner,
+      recovery: this.#recovery,
+      blobs: this.#blobs,
+      slot: this.#slot,
+    })
+    run.fence.signal.addEventListener('abort', () => this.#fenceFell(), { once: true })
   }
 
   /** What the session's blob store is to be opened with. */
   get blobHooks(): SessionBlobs['hooks'] {
-    return this.#parts.blobs.hooks
+    return this.#blobs.hooks
   }
 
   /** The highest sealed journal segment that a commit names: no number up to it may be used again. */
   get committedSegment(): number | undefined {
-    return this.#parts.committed.highestSealedSegment
+    return this.#run.committed.highestSealedSegment
   }
 
   /**
@@ -57,30 +133,22 @@ export class SessionDurability {
    */
   async resolveTree(options: ResolveTreeOptions & { fresh?: boolean }): Promise<TreeResolution> {
     if (options.fresh === true) {
-      await this.#parts.record.begin({})
+      await this.#run.record.begin({})
       return { tree: 'absent' }
     }
-    const resolution = await resolveTree(
-      {
-        ...this.#parts.options,
-        record: this.#parts.record,
-        committed: this.#parts.committed,
-        outbox: this.#parts.outbox,
-        onUnreachable: (error) => {
-          this.#unreachable = true
-          this.#parts.ledger.treeUnreachable(error)
-        },
-      },
-      options,
-    )
-    if (resolution.undecided !== undefined) this.#parts.guard.postpone(resolution.undecided)
+    const onUnreachable = (error: Error): void => {
+      this.#unreachable = true
+      this.#ledger.treeUnreachable(error)
+    }
+    const resolution = await resolveTree({ ...this.#run, onUnreachable }, options)
+    if (resolution.undecided !== undefined) this.#guard.postpone(resolution.undecided)
     return resolution
   }
 
   /** Reads the owner marker, judges it and writes ours. Never fails a boot; what it found is raised later. */
   async claimOwner(signal?: AbortSignal): Promise<void> {
     // The store was silent a moment ago: the first heartbeat claims, and boot doesn't wait for another deadline.
-    if (!this.#unreachable) await this.#parts.owner.claim(signal)
+    if (!this.#unreachable) await this.#owner.claim(signal)
   }
 
   /**
@@ -91,79 +159,118 @@ export class SessionDurability {
   attach({ tell, journal, storage }: AttachedSession): void {
     this.#tell = tell
     // The workspace and its databases go by the path without links.
-    this.#parts.session.sessionDir = realpathSync(this.#parts.session.sessionDir)
-    if (journal !== undefined) this.#parts.session.journal = journal
-    if (storage !== undefined) this.#parts.session.storage = storage
-    this.#parts.owner.start()
+    this.#run.sessionDir = realpathSync(this.#run.sessionDir)
+    this.#run.journal = journal
+    this.#run.storage = storage
+    this.#owner.start()
   }
 
-  /** Why the input that comes now is refused: under `strict`, while the last completed turn isn't stored. */
+  /**
+   * Why the input that comes now is refused: the run lost its session, or, under `strict`, the last completed turn isn't
+   * stored.
+   */
   refusal(): string | undefined {
-    return this.#parts.options.policy === 'strict' ? this.#parts.gate.judge() : undefined
+    const { fence, policy } = this.#run
+    return fence.reason?.message ?? (policy === 'strict' ? this.#gate.judge() : undefined)
   }
 
   /** An input was accepted: a turn is about to begin. */
   inputCame(): void {
-    this.#parts.tracker.inputCame()
+    this.#tracker.inputCame()
   }
 
   turnBegan(turnId: string | undefined): void {
-    this.#parts.tracker.turnBegan(turnId)
+    this.#tracker.turnBegan(turnId)
   }
 
   /** A turn has begun, or an input came, and no turn has ended since. */
   get withinTurn(): boolean {
-    return !this.#parts.tracker.betweenTurns
+    return !this.#tracker.betweenTurns
   }
 
   /** Raises, once, what boot found: to be called when the journal runs and plugins are up. Retries begin. */
   async raiseDeferred(): Promise<void> {
-    if (this.#tell === undefined || this.#parts.ready || this.#parts.ending.begun) return
-    this.#parts.outbox.open(this.#tell)
-    this.#parts.ready = true
-    await this.#parts.outbox.flush()
+    if (this.#tell === undefined || this.#ready || this.#run.isEnding) return
+    this.#run.outbox.open(this.#tell)
+    this.#ready = true
+    await this.#run.outbox.flush()
   }
 
   /**
    * Stores the session; shared with whoever else asks before it starts. Resolves when it is durable.
    *
-   * @throws the store's error, `FENCED` when another host committed, `CLOSED` after the end: under both policies
+   * @throws the store's error, why the fence fell (`FENCED`, `LOCKED`, `CLOSED`), `UNAVAILABLE` after `timeoutMs`, the
+   *   signal's reason: under both policies
    */
   async snapshot(
     trigger: 'turn' | 'request',
-    { reason, turnId }: { reason?: string; turnId?: string } = {},
+    { reason, turnId, signal, timeoutMs }: CommitOptions & { turnId?: string } = {},
   ): Promise<SnapshotResult> {
-    if (this.#parts.ending.begun) throw this.#closedError()
-    const outcome = await this.#parts.slot.request({
+    this.#run.fence.check()
+    if (this.#run.isEnding) throw this.#ending.closedError()
+    signal?.throwIfAborted()
+    const request = this.#slot.request({
       trigger,
       ...(reason === undefined ? {} : { reason }),
       ...(turnId === undefined ? {} : { turnId }),
     })
-    if (outcome.result === undefined) throw outcome.error ?? this.#closedError()
-    return outcome.result
+    const { result, error } = await this.#wait(request, signal, timeoutMs)
+    if (result === undefined) throw error ?? this.#run.fence.reason
+    return result
+  }
+
+  async #wait<T>(work: Promise<T>, signal: AbortSignal | undefined, timeoutMs: number | undefined): Promise<T> {
+    if (timeoutMs === undefined) return await (signal === undefined ? work : raceSignal(work, signal))
+    const deadline = new Deadline('the commit', timeoutMs, this.#run.clock, signal)
+    return await deadline.race(work).finally(() => deadline.clear())
   }
 
   /** The hook of a boundary event: resolves when the snapshot is durable or has failed, which policy then deals with. */
-  async onBoundary({ type, payload }: { readonly type: string; readonly payload: unknown }): Promise<void> {
-    if (this.#tell === undefined || this.#parts.ending.begun) return
+  readonly onBoundary = async ({
+    type,
+    payload,
+  }: {
+    readonly type: string
+    readonly payload: unknown
+  }): Promise<void> => {
+    if (this.#tell === undefined || this.#run.isEnding || this.#run.fence.signal.aborted) return
     const { turn_id: turnId, reason } = (payload ?? {}) as { turn_id?: string; reason?: string }
     const isTurn = type === 'agent.turn.end'
-    if (isTurn) this.#parts.tracker.turnEnded(turnId)
+    if (isTurn) this.#tracker.turnEnded(turnId)
     const request: SnapshotRequest = isTurn
       ? { trigger: 'turn', ...(turnId === undefined ? {} : { turnId }) }
       : { trigger: 'request', ...(reason === undefined ? {} : { reason }) }
-    await this.#parts.slot.request(request).catch((error: unknown) => {
-      this.#parts.options.logger.error({ err: error }, 'a snapshot failed in an unexpected way')
+    await this.#slot.request(request).catch((error: unknown) => {
+      this.#run.logger.error({ err: error }, 'a snapshot failed in an unexpected way')
     })
   }
 
   status(): DurabilityStatus {
-    return durabilityStatus(this.#parts)
+    return durabilityStatus(this.#run, {
+      snapshots: this.#snapshots,
+      ledger: this.#ledger,
+      gate: this.#gate,
+      recovery: this.#recovery,
+      blobs: this.#blobs,
+      guard: this.#guard,
+      owner: this.#owner,
+      shared: this.shared,
+    })
   }
 
-  /** Ends heartbeat, retries and the gate. First thing of a stop; bounded, never rejects, may be called again. */
-  detachInputs(): Promise<void> {
-    return this.#parts.ending.detachInputs()
+  /** Resolves when a run whose fence fell has told what it had to tell. Bounded, never rejects. */
+  async lastWords(): Promise<void> {
+    await this.#slot.idle()
+    await this.#run.outbox.settled()
+  }
+
+  /**
+   * Ends heartbeat, retries and the gate. First thing of a stop; bounded, never rejects, may be called again.
+   *
+   * @param limitMs how long a store that doesn't let go is waited for
+   */
+  detachInputs(limitMs?: number): Promise<void> {
+    return this.#ending.detachInputs(limitMs)
   }
 
   /**
@@ -173,17 +280,69 @@ export class SessionDurability {
    * @throws under `strict`, when everything is released, what the last snapshot or flush failed with
    */
   finish(options: FinishOptions): Promise<void> {
-    return this.#parts.ending.finish(options)
+    return this.#ending.finish(options)
   }
 
   /** Drops the run: nothing is written any more, the owner marker stays. Bounded, never rejects. */
   abandon(): Promise<void> {
-    return this.#parts.ending.abandon()
+    return this.#ending.abandon()
   }
 
-  #closedError(): NexusError {
-    const { sessionId } = this.#parts.options
-    const message = `session ${sessionId} has ended; nothing more is stored`
-    return new NexusError('CLOSED', message, { op: 'durability.snapshot', key: sessionId })
+  #newOwner(): SessionOwner {
+    const run = this.#run
+    return new SessionOwner({
+      ...run,
+      identity: { ...run, processStartedAtMs: Date.now() - process.uptime() * 1000 },
+      heartbeatMs: run.timings.heartbeatMs,
+      staleMs: run.timings.ownerStaleMs,
+      confirm: (signal) => this.#guard.confirm(signal),
+      onConflict: (holder) => {
+        const payload = ownerConflictPayload(holder, run, { sessionId: run.sessionId, nowMs: run.clock.now() })
+        run.outbox.post('session.owner.conflict', payload)
+        void run.outbox.flush()
+      },
+    })
+  }
+
+  #recoveryActions(): RecoveryActions {
+    return {
+      mayTakeSnapshot: () => this.#ready && this.#tracker.betweenTurns,
+      takeSnapshot: async (signal) => (await this.#slot.request({ trigger: 'retry', signal })).error === undefined,
+      push: async (push, signal) => (await this.#blobs.push(push, signal)) !== 'failed',
+      flush: (signal) => this.#blobs.flush(signal),
+      repairShared: (signal) => this.#repairShared(AbortSignal.any([signal, this.#tracker.untilTurn()])),
+      attempting: () => this.#ledger.outage.retried(),
+      drained: (pushes) => this.#ledger.outage.drained(pushes),
+      paid: async () => {
+        this.#ledger.settle()
+        await this.#run.outbox.flush()
+      },
+    }
+  }
+
+  async #repairShared(signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.shared.hydrate({ signal, again: true })
+      const { error } = await this.shared.snapshot(this.#run.storage, signal)
+      if (error !== undefined) throw error
+      this.#ledger.outage.succeeded()
+      return true
+    } catch (error) {
+      if (signal.aborted) return false
+      this.#run.logger.warn({ err: error }, 'the shared stores still can not be stored')
+      this.#ledger.sharedFailed(error as Error)
+      return false
+    }
+  }
+
+  /** Whatever would still write to the store ends; snapshots end by the fence's signal. Misses of blobs are still repaired. */
+  #fenceFell(): void {
+    const { fence, outbox } = this.#run
+    void this.#recovery.stop()
+    void this.#owner.stop()
+    this.#blobs.discard()
+    if (!fence.isLost || fence.reason === undefined) return
+    this.#ledger.lost(fence.reason)
+    void outbox.flush()
   }
 }

@@ -12,7 +12,7 @@ export const SELF: LockHolder = {
   pidStart: 100,
   bootId: 'boot',
   pidNamespace: 'pid:[1]',
-  startedAt: '2026-11-29T12:00:00.000Z',
+  startedAt: new Date(new ManualClock().now()).toISOString(),
   transport: 'test',
 }
 

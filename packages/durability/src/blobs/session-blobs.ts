@@ -1,43 +1,25 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ObjectStore } from '@nexus/objectstore'
-import type { Clock, Logger } from '@nexus/host'
+import type { CommitGuard } from '../commit/commit-guard.ts'
+import type { DeferredPush, RecoveryWorker } from '../outage/recovery.ts'
+import type { StoreLedger } from '../outage/store-ledger.ts'
+import type { RunContext } from '../run-context.ts'
+import { sessionKeys } from '../tree/keys.ts'
 import { blobPaths, repairBlob } from './blob-repair.ts'
-import type { CommittedGeneration } from '../commit/committed-generation.ts'
-import type { DeferredPush } from '../outage/recovery.ts'
 import { BlobWriteThrough, type PushOutcome } from './write-through.ts'
 
-/** What {@link SessionBlobs} tells its owner; none of these throws. */
-export interface BlobTroubles {
-  /** Makes sure that a process which stood still still owns the session; rejects when not. */
-  confirm(signal: AbortSignal): Promise<void>
-  /** The store must not be bothered now. */
-  holdsBack(): boolean
-  /** Nothing may be written any more. */
-  isOver(): boolean
-  pushFailed(error: Error): void
-  flushFailed(error: Error): void
-  succeeded(): void
-  defer(push: DeferredPush): void
-  /** Lets the events of a failure out. */
-  announce(): Promise<void>
-}
-
-export interface SessionBlobsOptions {
-  store: ObjectStore
-  treePrefix: string
-  sessionDir: string
-  committed: CommittedGeneration
-  clock: Clock
-  logger: Logger
-  queueLimit: number
-  quietMs: number
-  troubles: BlobTroubles
+/** Who knows the store's state, and who hears of what happens to blobs. */
+export interface BlobParts {
+  guard: CommitGuard
+  ledger: StoreLedger
+  recovery: RecoveryWorker
 }
 
 /** Connects the session's blob store to the object store: uploads on write, says what may be evicted, repairs misses. */
 export class SessionBlobs {
-  readonly #options: SessionBlobsOptions
+  readonly #run: RunContext
+  readonly #parts: BlobParts
+  readonly #treePrefix: string
   readonly #life = new AbortController()
   readonly #writeThrough: BlobWriteThrough
   /** What the blob store of the session is to be opened with. */
@@ -47,24 +29,32 @@ export class SessionBlobs {
     onMiss: (sha256: string) => Promise<boolean>
   }
 
-  constructor(options: SessionBlobsOptions) {
-    const { clock, queueLimit, quietMs, troubles, committed, store, treePrefix, sessionDir } = options
-    this.#options = options
+  constructor(run: RunContext, parts: BlobParts) {
+    const { clock, timings, committed, store, fence } = run
+    const { guard, ledger, recovery } = parts
+    this.#run = run
+    this.#parts = parts
+    this.#treePrefix = sessionKeys(run.sessionId).tree
     this.#writeThrough = new BlobWriteThrough({
       clock,
-      queueLimit,
-      quietMs,
-      holdsBack: () => troubles.holdsBack(),
-      defer: (push) => troubles.defer(push),
+      queueLimit: timings.writeThroughLimit,
+      quietMs: timings.quietMs,
+      holdsBack: () => ledger.outage.state !== undefined || guard.undecided,
+      defer: (push) => recovery.owePush(push),
       push: (push, signal) => this.push(push, signal),
       flush: async (signal) => void (await this.flush(signal)),
     })
     this.hooks = {
       onPut: ({ sha256 }) => {
-        if (!troubles.isOver()) this.#writeThrough.take(this.#objectsOf(sha256))
+        if (!run.isEnding && !fence.signal.aborted) this.#writeThrough.take(this.#objectsOf(sha256))
       },
       canEvict: (sha256) => committed.names(blobPaths(sha256).bin),
-      onMiss: (sha256) => repairBlob(store, sha256, { treePrefix, sessionDir, signal: this.#life.signal }),
+      onMiss: (sha256) =>
+        repairBlob(store, sha256, {
+          treePrefix: this.#treePrefix,
+          sessionDir: run.sessionDir,
+          signal: this.#life.signal,
+        }),
     }
   }
 
@@ -74,35 +64,37 @@ export class SessionBlobs {
 
   /** Uploads one object. A failure is reported, never thrown. */
   async push(push: DeferredPush, signal: AbortSignal): Promise<PushOutcome> {
-    const { store, troubles, logger } = this.#options
+    const { store, timings, outbox, logger, fence } = this.#run
+    const { guard, ledger } = this.#parts
     // Deleted by its owner: nothing refers to it any more.
     if (!existsSync(push.localPath)) return 'gone'
     try {
-      await troubles.confirm(signal)
+      await guard.confirmIfOld(2 * timings.heartbeatMs, signal)
+      fence.check()
       await store.put(push.key, push.localPath, { signal })
-      troubles.succeeded()
+      ledger.outage.succeeded()
       return 'stored'
     } catch (error) {
-      if (signal.aborted || troubles.isOver()) return 'failed'
+      if (signal.aborted || fence.signal.aborted) return 'failed'
       if (!existsSync(push.localPath)) return 'gone'
       logger.warn({ err: error, key: push.key }, 'a blob could not be stored ahead of its turn')
-      troubles.pushFailed(error as Error)
-      await troubles.announce()
+      ledger.pushFailed(error as Error)
+      await outbox.flush()
       return 'failed'
     }
   }
 
   /** Makes pushes durable; false when the store failed, which was reported. */
   async flush(signal: AbortSignal): Promise<boolean> {
-    const { store, troubles, logger } = this.#options
+    const { store, outbox, logger } = this.#run
     try {
       await store.flush({ signal })
       return true
     } catch (error) {
       if (signal.aborted) return false
       logger.warn({ err: error }, 'blobs that were stored ahead of their turn could not be flushed')
-      troubles.flushFailed(error as Error)
-      await troubles.announce()
+      this.#parts.ledger.flushFailed(error as Error)
+      await outbox.flush()
       return false
     }
   }
@@ -124,8 +116,8 @@ export class SessionBlobs {
   }
 
   #objectsOf(sha256: string): DeferredPush[] {
-    const { treePrefix, sessionDir } = this.#options
+    const { sessionDir } = this.#run
     const { bin, meta } = blobPaths(sha256)
-    return [bin, meta].map((path) => ({ key: `${treePrefix}/${path}`, localPath: join(sessionDir, path) }))
+    return [bin, meta].map((path) => ({ key: `${this.#treePrefix}/${path}`, localPath: join(sessionDir, path) }))
   }
 }

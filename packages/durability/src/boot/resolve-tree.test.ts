@@ -453,7 +453,7 @@ describe('a manifest that can not be understood', () => {
 })
 
 describe('another host that commits in mid-run', () => {
-  it('is certain: the run writes nothing more, and goes on locally under degrade', async () => {
+  it('is certain: the run writes nothing more and takes no input, under degrade too', async () => {
     const a = await TestHost.boot()
     await a.turn('t1', () => a.write('files/x.txt', 'from a'))
     const b = await takenOver(a)
@@ -468,7 +468,7 @@ describe('another host that commits in mid-run', () => {
         their_instance_id: manifestInstance(b),
       },
     ])
-    expect(await a.input()).toEqual({ vetoed: false })
+    expect(await a.input()).toMatchObject({ vetoed: true, reason: expect.stringContaining('generation 3') as string })
     await a.turn('t4')
     // No heartbeat, no retry: nothing of this run touches the store any more.
     expect(a.clock.pendingTimers).toBe(0)

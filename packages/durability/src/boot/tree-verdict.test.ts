@@ -98,6 +98,12 @@ describe('which tree is true', () => {
     expect(judge({ remote: remoteTheirs, localTurnEnd: undefined })).toEqual({ kind: 'stale', forked: true })
   })
 
+  it('takes a commit that is not ours and not above our own for a fork: it was put over ours', () => {
+    for (const generation of [1, remoteOurs.generation]) {
+      expect(judge({ remote: { ...remoteTheirs, generation } })).toEqual({ kind: 'stale', forked: true })
+    }
+  })
+
   it('takes a tree that this machine knows nothing of for stale, and for a fork when it has turns', () => {
     expect(judge({ record: undefined })).toEqual({ kind: 'stale', forked: true })
     expect(judge({ record: undefined, localTurnEnd: 0 })).toEqual({ kind: 'stale', forked: false })

@@ -43,7 +43,8 @@ export type TreeVerdict =
  */
 export function judgeTree({ record, bootId, remote, journal, hasLost = false }: TreeEvidence): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
-  if (!isOurCommit(record, remote)) return { kind: 'stale', forked: hasForked(record, journal) }
+  if (!isOurCommit(record, remote))
+    return { kind: 'stale', forked: isAhead(record, remote) || hasForked(record, journal) }
   const isNewer = Math.min(journal.turnEnd ?? 0, record?.tornAtSeq ?? Infinity) > remote.lastSeq
   if (hasLost) return { kind: 'lost-content', forked: isNewer }
   if (record !== undefined && (record.clean || record.bootId === bootId)) {
@@ -56,6 +57,11 @@ export function judgeTree({ record, bootId, remote, journal, hasLost = false }: 
 /** Whether a tree that no power loss can have torn still has the events that were committed from it. */
 function isComplete({ lastSeq, rewound }: LocalJournal, committedSeq: number): boolean {
   return lastSeq !== undefined && (lastSeq >= committedSeq || (rewound && lastSeq > 0))
+}
+
+/** Generations only grow: a lower one was put by a host that had stood still, over commits of ours that were acknowledged. */
+function isAhead(record: MachineRecord | undefined, remote: CommitPair): boolean {
+  return (record?.committed?.generation ?? 0) >= remote.generation
 }
 
 /** A journal that can't be read, or a tree of unknown descent with turns in it, counts as forked: somebody should look. */

@@ -35,6 +35,11 @@ export class SnapshotMemory {
     return this.#unsettled.has(path)
   }
 
+  /** Every path of which {@link isUnsettled} is true. */
+  get unsettled(): string[] {
+    return [...this.#unsettled]
+  }
+
   /** A snapshot was committed: everything it names is as it says. */
   noteCommit(): void {
     this.#unsettled.clear()

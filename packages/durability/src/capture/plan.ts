@@ -31,6 +31,9 @@ export interface PlanSources {
   isCommitted: (path: string) => boolean
 }
 
+/** The first rank that overwrites what a committed generation names. */
+export const OVERWRITING_RANK = 2
+
 /** Ranks that are stored together: none of a later group is begun before every one of an earlier is there. */
 export const RANK_GROUPS: readonly (readonly number[])[] = [[0, 1], [2, 3], [4]]
 

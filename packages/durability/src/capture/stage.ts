@@ -27,7 +27,7 @@ export interface StageOptions {
   cursor: TreeCursor
   committed: Manifest | undefined
   journal?: JournalWriter
-  databases?: DatabaseCapture
+  databases: DatabaseCapture | undefined
   signal?: AbortSignal
 }
 

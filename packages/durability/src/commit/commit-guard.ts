@@ -1,51 +1,37 @@
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import type { Logger } from '@nexus/host'
-import { readLocalJournal } from '../tree/local-journal.ts'
-import type { EventOutbox } from '../outage/event-outbox.ts'
-import type { MachineRecord, MachineRecordFile } from '../boot/machine-record.ts'
-import type { CommitHead } from '../mirror/manifest-store.ts'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { MachineRecord } from '../boot/machine-record.ts'
 import { judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
-import type { StaleLocalPolicy } from '../boot/tree-verdict.ts'
+import { readCommittedPair, type CommitHead } from '../mirror/manifest-store.ts'
+import type { Manifest } from '../mirror/manifest.ts'
+import type { CommitPair } from './snapshot.ts'
+import type { RunContext } from '../run-context.ts'
+import { readLocalJournal } from '../tree/local-journal.ts'
 
 /** What a run does when another host has committed over it. */
 export type OnLostPolicy = 'stop' | 'overwrite'
 
-export interface CommitGuardOptions {
-  sessionId: string
-  sessionsRoot: string
-  bootId: string
-  staleLocal: StaleLocalPolicy
-  onLost: OnLostPolicy
-  record: MachineRecordFile
-  outbox: EventOutbox
-  logger: Logger
-  /** This run may not write to the store any more. */
-  onLoss: (error: NexusError) => void
-}
-
 /**
- * Stands before every commit: the store must hold a generation that this run made or builds on.
+ * Stands before everything that is put: the store must hold a generation that this run made or builds on.
  *
- * A generation and nonce that aren't ours were put by another host: that is certain, not a guess. Unless
- * `on_lost` is `overwrite`, this run then never writes to the store again.
+ * A generation and nonce that aren't ours were put by another host: that is certain, not a guess. Unless `on_lost` is
+ * `overwrite`, the run's fence then falls. A look and the put that follows are two requests, so this narrows the window in
+ * which a host that stands still between them overwrites another's commit; it can't close it.
  *
- * @see spec 60, Turn-boundary snapshot, step 0; Which tree is true
+ * @see docs/concepts/durability.md
  */
 export class CommitGuard {
-  readonly #options: CommitGuardOptions
+  readonly #run: RunContext
   /** What the local tree held at boot, as long as it is undecided which tree is true. */
   #atBoot: TreeAtBoot | undefined
-  #lost: NexusError | undefined
+  #lookedAtMs: number
+  #looking: Promise<void> | undefined
+  #notedSegment = 0
 
-  constructor(options: CommitGuardOptions) {
-    this.#options = options
-  }
-
-  /** Why nothing may be written any more; undefined while this run owns the session. */
-  get lost(): NexusError | undefined {
-    return this.#lost
+  constructor(run: RunContext) {
+    this.#run = run
+    this.#lookedAtMs = run.clock.now()
   }
 
   /** The store could not be asked at boot which tree is true. */
@@ -68,32 +54,58 @@ export class CommitGuard {
    * @throws `FENCED` when another host committed; `PRECONDITION` when the local tree may be torn and holds nothing new
    */
   async check(held: Manifest | undefined): Promise<void> {
-    if (this.#lost !== undefined) throw this.#lost
+    const { fence, record, committed, journal } = this.#run
+    fence.check()
     if (this.#atBoot !== undefined) await this.#decideAgain(held, this.#atBoot)
-    if (held === undefined) return
-    const { record } = this.#options
-    if (record.isOurs(held)) {
+    if (held !== undefined && !record.isOurs(held)) {
+      this.#lose({ generation: held.generation, nonce: held.nonce, instanceId: held.instance_id })
+    } else if (held !== undefined && held.nonce !== record.current.committed?.nonce) {
       // One of our own commits whose answer was lost: it counts from now on.
-      if (held.nonce !== record.current.committed?.nonce) record.committed(held, held.journal.last_seq)
-      return
+      record.committed(held, held.journal.last_seq)
     }
-    this.#lose({ generation: held.generation, nonce: held.nonce, instanceId: held.instance_id })
+    this.#lookedAtMs = this.#run.clock.now()
+    const segment = committed.highestSealedSegment ?? 0
+    if (segment <= this.#notedSegment) return
+    journal?.noteCommittedSegment(segment)
+    this.#notedSegment = segment
   }
 
   /**
-   * The same look between two snapshots, when only who committed last is known. Nothing is decided while the question of
-   * boot is open.
+   * Looks again at who committed last: a few bytes. Before a heartbeat claims the session anew, and right before what a
+   * commit overwrites. Decides nothing while the question of boot is open.
    *
-   * @throws `FENCED` when another host committed
+   * @param building what is about to be put: the store must hold a lower generation, for generations never go backwards
+   * @throws `FENCED` when another host committed, the store's error when it fails
    */
-  checkHead(head: CommitHead | undefined): void {
-    if (this.#lost !== undefined) throw this.#lost
-    if (this.undecided || head === undefined || this.#options.record.isOurs(head)) return
-    this.#lose(head)
+  async confirm(signal: AbortSignal | undefined, building?: CommitPair): Promise<void> {
+    const { store, sessionId, sessionsRoot, fence, record, clock } = this.#run
+    const scratchDir = join(sessionsRoot, '.machine')
+    await mkdir(scratchDir, { recursive: true, mode: 0o700 })
+    const head = await readCommittedPair(store, sessionId, { scratchDir, ...(signal === undefined ? {} : { signal }) })
+    fence.check()
+    this.#lookedAtMs = clock.now()
+    if (head !== undefined && !this.undecided && !record.isOurs(head)) this.#lose(head)
+    if (head === undefined || building === undefined || head.nonce === building.nonce) return
+    if (head.generation >= building.generation) {
+      throw new NexusError(
+        'PRECONDITION',
+        `session ${sessionId}: the store holds generation ${head.generation} by now, and this snapshot would be ${building.generation}; ` +
+          'the next one goes above it',
+        { op: 'durability.snapshot', key: sessionId, retryable: true },
+      )
+    }
+  }
+
+  /** {@link confirm}, shared, if the last look is that old: this process stood still, or the store was silent. */
+  async confirmIfOld(ageMs: number, signal?: AbortSignal, building?: CommitPair): Promise<void> {
+    if (this.#run.clock.now() - this.#lookedAtMs < ageMs) return
+    if (ageMs === 0) return await this.confirm(signal, building)
+    this.#looking ??= this.confirm(signal, building).finally(() => (this.#looking = undefined))
+    await this.#looking
   }
 
   async #decideAgain(held: Manifest | undefined, tree: TreeAtBoot): Promise<void> {
-    const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#options
+    const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#run
     const verdict = judgeLocalTree(bootId, record.current, held, tree)
     // Turns of this run make a fork of a stale tree, and don't make a torn one whole.
     const forked = verdict.kind === 'stale' && (verdict.forked || (await this.#hasTurnsOfItsOwn(record.current)))
@@ -133,14 +145,14 @@ export class CommitGuard {
   }
 
   async #hasTurnsOfItsOwn({ lastSeq }: Readonly<MachineRecord>): Promise<boolean> {
-    const { sessionsRoot, sessionId, logger } = this.#options
+    const { sessionsRoot, sessionId, logger } = this.#run
     const { turnEnd } = await readLocalJournal(join(sessionsRoot, sessionId), logger)
     return turnEnd === undefined || turnEnd > lastSeq
   }
 
   /** Plugins work on the tree, so it can't be set aside now; the next boot does that. */
   #announceStale(held: Manifest, forked: boolean): void {
-    const { outbox, record, sessionId, sessionsRoot } = this.#options
+    const { outbox, record, sessionId, sessionsRoot } = this.#run
     outbox.post('session.local.stale', {
       session_id: sessionId,
       local_generation: record.current.committed?.generation ?? 0,
@@ -151,33 +163,28 @@ export class CommitGuard {
   }
 
   #lose(held: CommitHead): void {
-    const { record, onLost, outbox, logger, sessionId } = this.#options
+    const { record, onLost, outbox, logger, fence, sessionId } = this.#run
     const ours = record.current.committed?.generation ?? 0
+    // Generations only grow: a lower one was put by a host that had stood still, over commits that it never saw.
+    const isForked = held.generation <= ours
+    const about = { our_generation: ours, their_generation: held.generation, their_instance_id: held.instanceId }
     logger.error(
-      {
-        session_id: sessionId,
-        our_generation: ours,
-        their_generation: held.generation,
-        their_instance_id: held.instanceId,
-      },
+      { session_id: sessionId, ...about, forked: isForked },
       onLost === 'overwrite'
         ? 'another host committed this session; on_lost is overwrite, so its commit is hidden by the next one'
         : 'another host committed this session; this run writes nothing more to the store',
     )
-    outbox.post('session.owner.lost', {
-      session_id: sessionId,
-      our_generation: ours,
-      their_generation: held.generation,
-      their_instance_id: held.instanceId,
-    })
+    outbox.post('session.owner.lost', { session_id: sessionId, ...about })
     if (onLost === 'overwrite') return record.committed(held, record.current.lastSeq)
-    this.#lost = new NexusError(
-      'FENCED',
-      `session ${sessionId} was committed by instance ${held.instanceId || 'unknown'} (generation ${held.generation}) while this ` +
-        'run held it; nothing more is written to the store. Stop this run: its tree is kept, and the next boot sets it aside',
-      { op: 'durability.snapshot', key: sessionId },
+    const theirs = `generation ${held.generation}${isForked ? `, over generation ${ours} of this run: the session has forked` : ''}`
+    fence.fall(
+      new NexusError(
+        'FENCED',
+        `session ${sessionId} was committed by instance ${held.instanceId || 'unknown'} (${theirs}) while this run held it; ` +
+          'this run has ended. Stop it: its tree is kept, and the next boot sets it aside',
+        { op: 'durability.snapshot', key: sessionId },
+      ),
     )
-    this.#options.onLoss(this.#lost)
-    throw this.#lost
+    fence.check()
   }
 }

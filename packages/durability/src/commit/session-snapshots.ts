@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { NexusError } from '@nexus/errors'
-import type { JournalWriter } from '@nexus/journal'
-import type { ObjectStore } from '@nexus/objectstore'
-import type { StorageManager } from '@nexus/storage'
-import type { Clock, Failpoint, Logger } from '@nexus/host'
-import type { CommittedGeneration } from './committed-generation.ts'
-import type { MachineRecordFile } from '../boot/machine-record.ts'
-import type { Manifest } from '../mirror/manifest.ts'
-import type { SharedResult } from '../shared/shared-roots.ts'
 import { SnapshotMemory } from '../capture/memory.ts'
+import type { Manifest } from '../mirror/manifest.ts'
+import type { RecoveryWorker } from '../outage/recovery.ts'
+import type { StoreLedger } from '../outage/store-ledger.ts'
+import type { RunContext } from '../run-context.ts'
+import type { SharedResult, SharedRoots } from '../shared/shared-roots.ts'
+import type { CommitGuard } from './commit-guard.ts'
+import type { SlotWork } from './snapshot-slot.ts'
+import type { TurnTracker } from './turn-tracker.ts'
 import { takeSnapshot, type SnapshotResult, type SnapshotTrigger } from './snapshot.ts'
 
 /** One wish for a snapshot. */
@@ -16,7 +15,7 @@ export interface SnapshotRequest {
   trigger: SnapshotTrigger
   turnId?: string
   reason?: string
-  /** Calls the whole snapshot off: for the final one, which nobody waits for any longer. */
+  /** Calls the snapshot off, unless somebody more urgent shares it. */
   signal?: AbortSignal
 }
 
@@ -39,67 +38,45 @@ export interface SnapshotOutcome {
   yielded: boolean
 }
 
-/** Where the session's parts are while a run is up. */
-export interface SessionParts {
-  sessionDir: string
-  /** Absent once it is closed. */
-  journal?: JournalWriter
-  storage?: StorageManager
-}
-
-export interface SessionSnapshotsOptions {
-  store: ObjectStore
-  sessionId: string
-  sessionsRoot: string
-  instanceId: string
-  record: MachineRecordFile
-  committed: CommittedGeneration
-  clock: Clock
-  logger: Logger
-  failpoint: Failpoint
-  parts: () => SessionParts
-  /** Looks at what the store holds now and throws when this run may not commit over it. */
-  guard: (manifest: Manifest | undefined) => Promise<void>
-  /** Stores the shared roots. Never rejects. */
-  shared: (signal: AbortSignal) => Promise<SharedResult>
-  mark: () => number
-}
-
 /** Most urgent first: a snapshot that several asked for goes by the first of these. */
 const BY_URGENCY: readonly SnapshotTrigger[] = ['shutdown', 'turn', 'request', 'retry']
 
-/** Takes the session's snapshots, one at a time: see {@link SnapshotSlot}. */
-export class SessionSnapshots {
-  readonly #options: SessionSnapshotsOptions
-  readonly #life = new AbortController()
+/** Who has a say in a snapshot, and who keeps the books on it. */
+export interface SnapshotParts {
+  guard: CommitGuard
+  tracker: TurnTracker
+  shared: SharedRoots
+  recovery: RecoveryWorker
+  ledger: StoreLedger
+}
+
+/** Takes the session's snapshots, one at a time: the work of a {@link SnapshotSlot}. */
+export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutcome> {
+  readonly #run: RunContext
+  readonly #parts: SnapshotParts
   #memory = new SnapshotMemory()
   #sequence = 0
   #highestGeneration = 0
-  #retry: AbortController | undefined
 
-  constructor(options: SessionSnapshotsOptions) {
-    this.#options = options
+  constructor(run: RunContext, parts: SnapshotParts) {
+    this.#run = run
+    this.#parts = parts
   }
 
   get sequence(): number {
     return this.#sequence
   }
 
-  /** Ends a retry that is on its way, since a turn begins: what it would store is no turn boundary any more. */
-  yieldRetry(): void {
-    this.#retry?.abort(
-      new NexusError('ABORTED', 'a turn began while a retry was storing the last one', { op: 'durability.retry' }),
-    )
+  /** Paths of the committed generation that a snapshot which failed may have overwritten in the store. */
+  get overwritten(): string[] {
+    const { manifest } = this.#run.committed
+    return this.#memory.unsettled.filter((path) => manifest?.entries[path] !== undefined)
   }
 
-  /** Ends what runs, and everything that comes. */
-  stop(): void {
-    this.#life.abort(new NexusError('ABORTED', 'the session was abandoned', { op: 'durability.snapshot' }))
-  }
-
-  /** Takes one snapshot for the whole batch. Never rejects. */
+  /** Takes one snapshot for the whole batch, and settles the books before the slot is free. Never rejects. */
   async run(batch: readonly SnapshotRequest[]): Promise<SnapshotOutcome> {
-    const { clock, mark } = this.#options
+    const { clock, fence } = this.#run
+    const { recovery, tracker, shared, ledger } = this.#parts
     const startedAtMs = clock.now()
     const trigger = BY_URGENCY.find((each) => batch.some((request) => request.trigger === each)) ?? 'request'
     const outcome: SnapshotOutcome = {
@@ -108,35 +85,67 @@ export class SessionSnapshots {
       reason: batch.findLast((request) => request.reason !== undefined)?.reason,
       sequence: ++this.#sequence,
       generation: 0,
-      mark: mark(),
+      mark: recovery.mark(),
       startedAtMs,
       durationMs: 0,
       yielded: false,
     }
-    const retry = trigger === 'retry' ? new AbortController() : undefined
-    this.#retry = retry
-    const signal = AbortSignal.any([
-      this.#life.signal,
-      ...signalsOf(batch),
-      ...(retry === undefined ? [] : [retry.signal]),
-    ])
+    // What waited here since before a turn began may not store half of it now.
+    const untilTurn = trigger === 'retry' ? [tracker.untilTurn()] : []
+    const called = batch.flatMap((request) => (request.trigger === trigger ? (request.signal ?? []) : []))
+    const signal = AbortSignal.any([fence.signal, ...called, ...untilTurn])
     try {
       outcome.result = await this.#take(outcome, signal)
-      this.#retry = undefined
-      outcome.shared = await this.#options.shared(signal)
+      outcome.shared = await shared.snapshot(this.#run.storage, signal)
     } catch (error) {
       outcome.error = error instanceof Error ? error : new Error(String(error))
-      outcome.yielded = retry?.signal.aborted === true && !this.#life.signal.aborted
-    } finally {
-      this.#retry = undefined
+      outcome.yielded = untilTurn.some(({ aborted }) => aborted) && !fence.signal.aborted
     }
     outcome.durationMs = clock.now() - startedAtMs
+    // An end that was asked for is nothing to tell of.
+    if (fence.reason === undefined || fence.isLost) ledger.snapshotTaken(outcome)
     return outcome
   }
 
+  announce(): Promise<void> {
+    return this.#run.outbox.flush()
+  }
+
   async #take(outcome: SnapshotOutcome, signal: AbortSignal): Promise<SnapshotResult> {
-    const { store, sessionId, sessionsRoot, instanceId, record, committed, clock, logger, failpoint } = this.#options
+    const { journal, storage, record, committed, ...run } = this.#run
+    const { guard } = this.#parts
     signal.throwIfAborted()
+    const held = await this.#look(signal)
+    await guard.check(held)
+    const generation = 1 + Math.max(this.#highestGeneration, record.highestGeneration, held?.generation ?? 0)
+    this.#highestGeneration = generation
+    outcome.generation = generation
+    const { turnId, sequence, trigger } = outcome
+    const { mixedFrom } = record.current
+    const nonce = randomBytes(16).toString('hex')
+    const result = await takeSnapshot({
+      ...run,
+      signal,
+      generation,
+      memory: this.#memory,
+      nonce,
+      sequence,
+      trigger,
+      beforeCommit: (pair) => record.aboutToCommit(pair),
+      confirm: (ageMs) => guard.confirmIfOld(ageMs, signal, { generation, nonce }),
+      ...(held === undefined ? {} : { committed: held }),
+      ...(journal === undefined ? {} : { journal }),
+      ...(storage === undefined ? {} : { storage }),
+      ...(turnId === undefined ? {} : { turnId }),
+      ...(mixedFrom === undefined ? {} : { mixedFrom }),
+    })
+    committed.manifest = result.manifest
+    record.committed(result.manifest, result.manifest.journal.last_seq)
+    return result
+  }
+
+  async #look(signal: AbortSignal): Promise<Manifest | undefined> {
+    const { committed, logger, sessionId } = this.#run
     const known = committed.manifest
     const held = await committed.look(signal)
     if (known !== undefined && held === undefined) {
@@ -146,38 +155,6 @@ export class SessionSnapshots {
       )
       this.#memory = new SnapshotMemory()
     }
-    await this.#options.guard(held)
-    const highest = Math.max(this.#highestGeneration, record.highestGeneration, held?.generation ?? 0)
-    const generation = highest + 1
-    this.#highestGeneration = generation
-    outcome.generation = generation
-    const { mixedFrom } = record.current
-    const result = await takeSnapshot({
-      store,
-      sessionId,
-      sessionsRoot,
-      instanceId,
-      clock,
-      logger,
-      failpoint,
-      signal,
-      generation,
-      ...this.#options.parts(),
-      memory: this.#memory,
-      nonce: randomBytes(16).toString('hex'),
-      sequence: outcome.sequence,
-      trigger: outcome.trigger,
-      beforeCommit: (pair) => record.aboutToCommit(pair),
-      ...(held === undefined ? {} : { committed: held }),
-      ...(outcome.turnId === undefined ? {} : { turnId: outcome.turnId }),
-      ...(mixedFrom === undefined ? {} : { mixedFrom }),
-    })
-    committed.manifest = result.manifest
-    record.committed(result.manifest, result.manifest.journal.last_seq)
-    return result
+    return held
   }
-}
-
-function signalsOf(batch: readonly SnapshotRequest[]): AbortSignal[] {
-  return batch.flatMap(({ signal }) => signal ?? [])
 }

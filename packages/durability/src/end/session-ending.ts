@@ -1,40 +1,29 @@
 import { NexusError } from '@nexus/errors'
-import type { ObjectStore } from '@nexus/objectstore'
-import { Deadline, raceSignal, type Clock, type Logger } from '@nexus/host'
-import type { CommitGuard } from '../commit/commit-guard.ts'
-import type { DurabilityTimings } from '../durability-timings.ts'
-import type { EventOutbox } from '../outage/event-outbox.ts'
-import type { TurnGate } from '../outage/gate.ts'
-import type { MachineRecordFile } from '../boot/machine-record.ts'
-import type { FailurePolicy } from '../outage/outage.ts'
-import type { SessionOwner } from '../owner/owner.ts'
-import type { RecoveryWorker } from '../outage/recovery.ts'
+import { Deadline, raceSignal } from '@nexus/host'
 import type { SessionBlobs } from '../blobs/session-blobs.ts'
-import type { FinishOptions } from '../session-durability-options.ts'
-import type { SessionSnapshots, SnapshotOutcome, SnapshotRequest } from '../commit/session-snapshots.ts'
+import type { SnapshotOutcome, SnapshotRequest } from '../commit/session-snapshots.ts'
 import type { SnapshotSlot } from '../commit/snapshot-slot.ts'
+import type { TurnGate } from '../outage/gate.ts'
+import type { RecoveryWorker } from '../outage/recovery.ts'
+import type { SessionOwner } from '../owner/owner.ts'
+import type { RunContext } from '../run-context.ts'
 import { syncTree } from '../tree/sync-tree.ts'
 
+/** How a run ends. */
+export interface FinishOptions {
+  /** The run ended well: take the final snapshot. False for a boot that failed. */
+  clean: boolean
+  /** Bounds all of it. Default 30 s. */
+  timeoutMs?: number
+}
+
 /** What is ended. */
-export interface SessionEndingOptions {
-  store: ObjectStore
-  sessionId: string
-  sessionDir: string
-  policy: FailurePolicy
-  clock: Clock
-  logger: Logger
-  timings: DurabilityTimings
-  outbox: EventOutbox
+export interface EndingParts {
   gate: TurnGate
   owner: SessionOwner
   recovery: RecoveryWorker
   blobs: SessionBlobs
-  snapshots: SessionSnapshots
   slot: SnapshotSlot<SnapshotRequest, SnapshotOutcome>
-  guard: CommitGuard
-  record: MachineRecordFile
-  /** The journal is closed: snapshots take its files as they are. */
-  onJournalClosed: () => void
 }
 
 const FINISH_MS = 30_000
@@ -45,78 +34,72 @@ const FINISH_MS = 30_000
  * @see spec 60, Stop and abandon
  */
 export class SessionEnding {
-  readonly #options: SessionEndingOptions
+  readonly #run: RunContext
+  readonly #parts: EndingParts
   #detaching: Promise<void> | undefined
   #ending: Promise<void> | undefined
-  /** Fires when the run is abandoned, also in the middle of a finish. */
-  readonly #cut = new AbortController()
 
-  constructor(options: SessionEndingOptions) {
-    this.#options = options
+  constructor(run: RunContext, parts: EndingParts) {
+    this.#run = run
+    this.#parts = parts
   }
 
-  get begun(): boolean {
-    return this.#ending !== undefined
-  }
-
-  get abandoned(): boolean {
-    return this.#cut.signal.aborted
-  }
-
-  detachInputs(): Promise<void> {
-    this.#detaching ??= this.#detachInputs()
+  /** @param limitMs what the caller can wait; a store that doesn't let go is left behind */
+  detachInputs(limitMs: number = this.#run.timings.drainMs): Promise<void> {
+    this.#detaching ??= this.#detachInputs(Math.min(limitMs, this.#run.timings.drainMs))
     return this.#detaching
   }
 
   finish(options: FinishOptions): Promise<void> {
+    this.#run.isEnding = true
     this.#ending ??= this.#finish(options)
     return this.#ending
   }
 
   async abandon(): Promise<void> {
-    const { outbox, snapshots, blobs } = this.#options
-    this.#cut.abort(new NexusError('ABORTED', 'the session was abandoned', { op: 'durability.finish' }))
+    const { outbox, fence } = this.#run
+    this.#run.isEnding = true
     outbox.close()
-    snapshots.stop()
-    blobs.close()
+    fence.fall(this.closedError('was abandoned'))
+    this.#parts.blobs.close()
     this.#ending ??= this.#abandon()
     // A finish that was under way is cut short, and its failure is its caller's.
     await this.#ending.catch(() => undefined)
   }
 
-  async #detachInputs(): Promise<void> {
-    const { gate, snapshots, owner, recovery, timings } = this.#options
+  async #detachInputs(limitMs: number): Promise<void> {
+    const { gate, owner, recovery } = this.#parts
     gate.remove()
-    snapshots.yieldRetry()
-    await this.#within('ending the background work of the session', timings.drainMs, () =>
+    await this.#within('ending the background work of the session', limitMs, () =>
       Promise.all([owner.stop(), recovery.stop()]),
     )
   }
 
   async #finish({ clean, timeoutMs = FINISH_MS }: FinishOptions): Promise<void> {
-    const { store, clock, policy, logger, sessionId, timings, blobs, guard, owner, outbox, snapshots } = this.#options
-    const bound = new Deadline('storing the end of the session', timeoutMs, clock, this.#cut.signal)
+    const { store, clock, policy, logger, sessionId, timings, fence, outbox } = this.#run
+    const { blobs, owner } = this.#parts
+    const closeMs = Math.min(timings.closeMs, timeoutMs / 5)
+    const bound = new Deadline('storing the end of the session', timeoutMs - closeMs, clock, fence.signal)
     const { signal } = bound
     const failures: Error[] = []
     try {
-      await this.detachInputs()
-      const drainMs = Math.min(timings.drainMs, timeoutMs / 3)
-      if (clean) await this.#within('uploading the last blobs', drainMs, (limit) => blobs.drain(limit), signal)
+      await this.detachInputs(timeoutMs / 5)
+      if (clean) await this.#within('uploading the last blobs', timeoutMs / 5, (limit) => blobs.drain(limit), signal)
       blobs.close()
       // Of the local disk alone, so a store that keeps the end waiting until it is cut must not spoil it.
-      const syncing = clean && this.#syncTree(timeoutMs)
+      const syncing = clean && this.#syncTree(timeoutMs - closeMs)
       const stored = clean && (await this.#storeLast(signal, failures))
       // A run that lost the session writes nothing more, not even its marker's end.
-      if (guard.lost === undefined) {
+      if (fence.reason === undefined) {
         await owner.release(signal)
         await store.flush({ signal }).catch((error: Error) => failures.push(error))
       }
       await this.#endRecord(clean, stored, await syncing)
     } finally {
       bound.clear()
-      snapshots.stop()
+      fence.fall(this.closedError())
       outbox.close()
-      await this.#closeStore()
+      await this.#closeStore(closeMs)
     }
     const [failure] = failures
     if (failure === undefined) return
@@ -126,9 +109,10 @@ export class SessionEnding {
 
   /** True when the store holds everything that is in the tree. */
   async #storeLast(signal: AbortSignal, failures: Error[]): Promise<boolean> {
-    this.#options.onJournalClosed()
+    this.#run.journal = undefined
     try {
-      const last = this.#options.slot.request({ trigger: 'shutdown', signal })
+      this.#run.fence.check()
+      const last = this.#parts.slot.request({ trigger: 'shutdown', signal })
       const { error, result } = await raceSignal(last, signal)
       if (error !== undefined) throw error
       return result?.unstored.length === 0
@@ -140,8 +124,8 @@ export class SessionEnding {
 
   /** Whether all of the tree is on the disk. Bounded; never rejects. */
   async #syncTree(limitMs: number): Promise<boolean> {
-    const { sessionDir, clock, logger } = this.#options
-    const bound = new Deadline('syncing the session', limitMs, clock, this.#cut.signal)
+    const { sessionDir, clock, logger, fence } = this.#run
+    const bound = new Deadline('syncing the session', limitMs, clock, fence.signal)
     try {
       return await raceSignal(syncTree(sessionDir, bound.signal), bound.signal)
     } catch (error) {
@@ -153,9 +137,10 @@ export class SessionEnding {
   }
 
   async #endRecord(clean: boolean, stored: boolean, synced: boolean): Promise<void> {
-    const { record, logger } = this.#options
+    const { record, logger, fence } = this.#run
     try {
-      if (!clean) return await record.close()
+      // Another process may hold the session by now, and with it the record.
+      if (!clean || fence.reason !== undefined) return await record.close()
       await record.end({ clean: synced, stored })
     } catch (error) {
       logger.warn(
@@ -166,16 +151,24 @@ export class SessionEnding {
   }
 
   async #abandon(): Promise<void> {
-    const { slot, record, owner, timings } = this.#options
+    const { record, timings } = this.#run
+    const { slot, owner } = this.#parts
     await this.detachInputs()
     owner.leave()
     await this.#within('abandoning a snapshot', timings.drainMs, () => slot.idle())
     await record.close()
-    await this.#closeStore()
+    await this.#closeStore(timings.closeMs)
   }
 
-  async #closeStore(): Promise<void> {
-    await this.#within('closing the object store', this.#options.timings.closeMs, () => this.#options.store.close())
+  async #closeStore(limitMs: number): Promise<void> {
+    await this.#within('closing the object store', limitMs, () => this.#run.store.close())
+  }
+
+  /** What is said to whoever wants something stored after the end. */
+  closedError(how = 'has ended'): NexusError {
+    const { sessionId } = this.#run
+    const message = `session ${sessionId} ${how}; nothing more is stored`
+    return new NexusError('CLOSED', message, { op: 'durability.snapshot', key: sessionId })
   }
 
   /** Runs bounded work whose failure is only worth a line. */
@@ -185,11 +178,11 @@ export class SessionEnding {
     work: (signal: AbortSignal) => Promise<unknown>,
     outer?: AbortSignal,
   ): Promise<void> {
-    const bound = new Deadline(what, limitMs, this.#options.clock, outer)
+    const bound = new Deadline(what, limitMs, this.#run.clock, outer)
     try {
       await raceSignal(work(bound.signal), bound.signal)
     } catch (error) {
-      this.#options.logger.warn({ err: error, session_id: this.#options.sessionId }, `${what} failed`)
+      this.#run.logger.warn({ err: error, session_id: this.#run.sessionId }, `${what} failed`)
     } finally {
       bound.clear()
     }

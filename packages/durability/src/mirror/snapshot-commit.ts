@@ -7,9 +7,12 @@ import { manifestPieces, totalBytes, type Manifest } from './manifest.ts'
 import { commitMarker, serializeMarker } from './marker.ts'
 import type { SnapshotOptions } from '../commit/snapshot.ts'
 
+/** While a commit overwrites things, the look at who has committed is repeated when it is this old. */
+export const CONFIRM_AGE_MS = 1_000
+
 export interface CommitOptions extends Pick<
   SnapshotOptions,
-  'store' | 'sequence' | 'trigger' | 'turnId' | 'beforeCommit' | 'signal'
+  'store' | 'sequence' | 'trigger' | 'turnId' | 'beforeCommit' | 'confirm' | 'signal'
 > {
   /** An existing directory for the files that are put. */
   stagingDir: string
@@ -25,7 +28,7 @@ export interface CommitOptions extends Pick<
  * @returns bytes of the manifest
  */
 export async function commitManifest(manifest: Manifest, options: CommitOptions): Promise<number> {
-  const { store, stagingDir, sequence, trigger, turnId, signal, beforeCommit, failpoint, slices } = options
+  const { store, stagingDir, sequence, trigger, turnId, signal, beforeCommit, confirm, failpoint, slices } = options
   const waiting = signal === undefined ? {} : { signal }
   const keys = sessionKeys(manifest.session_id)
   const manifestPath = join(stagingDir, 'manifest.json')
@@ -36,10 +39,12 @@ export async function commitManifest(manifest: Manifest, options: CommitOptions)
   signal?.throwIfAborted()
   await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
+  await confirm?.(0)
   await store.put(keys.manifest, manifestPath, waiting)
   await failpoint('snapshot:manifest-put')
   await store.flush(waiting)
   await failpoint('snapshot:manifest-flushed')
+  await confirm?.(CONFIRM_AGE_MS)
   await store.put(keys.marker, markerPath, waiting)
   await failpoint('snapshot:marker-put')
   await store.flush(waiting)

@@ -3,9 +3,10 @@ import type { DatabaseCapture } from '../capture/databases.ts'
 import type { Failpoint, Logger, Slices, TreeCursor } from '@nexus/host'
 import type { Manifest, ManifestEntry } from './manifest.ts'
 import { ForeignDatabases } from '../capture/foreign.ts'
+import { CONFIRM_AGE_MS } from './snapshot-commit.ts'
 import type { SnapshotListing, StoredSizes } from './snapshot-listing.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
-import { planObjects, type PlannedObject, RANK_GROUPS } from '../capture/plan.ts'
+import { OVERWRITING_RANK, planObjects, type PlannedObject, RANK_GROUPS } from '../capture/plan.ts'
 import { setAsideReplaced } from '../capture/replaced-places.ts'
 import { inodeAt, type StagedParts } from '../capture/stage.ts'
 import { ACTIVE_SEGMENT_PATH, blobDigest, BLOBS_DIR, type ImmutableKind, JOURNAL_DIR } from '../tree/names.ts'
@@ -30,6 +31,8 @@ export interface TreeStorerOptions {
   concurrency: number
   signal?: AbortSignal
   failpoint: Failpoint
+  /** Asked before anything of the committed generation is overwritten. */
+  confirm?: (ageMs: number) => Promise<void>
 }
 
 /** What the store holds of the tree now. */
@@ -103,7 +106,7 @@ export class TreeStorer {
 
   /** @returns false when something was gone and the tree must be looked at again */
   async #storePlanned(plan: readonly PlannedObject[], uploader: Uploader): Promise<boolean> {
-    const { concurrency, signal, listing, failpoint, slices } = this.#options
+    const { concurrency, signal, listing, failpoint, slices, confirm } = this.#options
     const open = plan.filter(({ path }) => !this.#stored.has(path) && !this.#unstorable.has(path))
     for (const { kind } of open) if (kind !== undefined) listing.ask(kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
     this.#sizes = await listing.sizes()
@@ -112,6 +115,8 @@ export class TreeStorer {
     let settled = true
     const store = async (object: PlannedObject, _index: number, laneSignal: AbortSignal): Promise<void> => {
       if (slices.due) await slices.pause()
+      // What is new here may be what another host has committed meanwhile.
+      await confirm?.(CONFIRM_AGE_MS)
       if (!(await this.#storeOne(object, uploader, laneSignal))) settled = false
       // Awaited only where it waits: this runs once per object.
       const pause = failpoint('snapshot:object-stored')
@@ -120,6 +125,7 @@ export class TreeStorer {
     for (const [nth, ranks] of RANK_GROUPS.entries()) {
       // Not before all the rest is there: a snapshot that dies until here has taken nothing from the committed generation.
       if (nth === 1) await failpoint('snapshot:before-overwriting')
+      if (nth === 1 && todo.some(({ rank }) => rank >= OVERWRITING_RANK)) await confirm?.(0)
       const group = todo.filter(({ rank }) => ranks.includes(rank))
       await forEachBounded(group, concurrency, store, signal)
     }

@@ -1,5 +1,4 @@
 import type { CommitGuard } from '../commit/commit-guard.ts'
-import type { CommittedGeneration } from '../commit/committed-generation.ts'
 import type { TurnGate } from './gate.ts'
 import type { FailurePolicy } from './outage.ts'
 import type { OwnerVerdict } from '../owner/owner-marker.ts'
@@ -7,6 +6,7 @@ import type { SessionOwner } from '../owner/owner.ts'
 import type { RecoveryWorker } from './recovery.ts'
 import type { SessionBlobs } from '../blobs/session-blobs.ts'
 import type { SessionSnapshots, SnapshotOutcome } from '../commit/session-snapshots.ts'
+import type { RunContext } from '../run-context.ts'
 import type { SharedRoots } from '../shared/shared-roots.ts'
 import type { SnapshotTrigger } from '../commit/snapshot.ts'
 import type { StoreLedger } from './store-ledger.ts'
@@ -41,8 +41,13 @@ export interface DurabilityStatus {
   /** Inputs refused in this run. */
   inputsRefused: number
   snapshotPending: boolean
+  /**
+   * Paths of the committed generation that a failed snapshot may have overwritten: until the next commit, a host that
+   * resumes the session finds them newer than the commit (`session.hydrate.mixed`).
+   */
+  overwritten: readonly string[]
   queues: { writeThrough: number; retry: number; dropped: number }
-  /** Another host committed: nothing is written any more. */
+  /** Another host committed, or another process took the lock: this run has ended. */
   lost: boolean
   /** The store could not be asked yet which tree is true. */
   undecided: boolean
@@ -51,9 +56,8 @@ export interface DurabilityStatus {
   refusedShared: string[]
 }
 
-interface Sources {
-  options: { backendName: string; policy: FailurePolicy }
-  committed: CommittedGeneration
+/** Whose state it is. */
+export interface StatusParts {
   snapshots: SessionSnapshots
   ledger: StoreLedger
   gate: TurnGate
@@ -65,14 +69,14 @@ interface Sources {
 }
 
 /** Reads the state of every part at this moment. */
-export function durabilityStatus(sources: Sources): DurabilityStatus {
-  const { options, committed, snapshots, ledger, gate, recovery, blobs, guard, owner, shared } = sources
+export function durabilityStatus(run: RunContext, parts: StatusParts): DurabilityStatus {
+  const { snapshots, ledger, gate, recovery, blobs, guard, owner, shared } = parts
   const { last } = ledger
   const outage = ledger.outage.state
   return {
-    backend: options.backendName,
-    failurePolicy: options.policy,
-    generation: committed.manifest?.generation ?? 0,
+    backend: run.backendName,
+    failurePolicy: run.policy,
+    generation: run.committed.manifest?.generation ?? 0,
     sequence: snapshots.sequence,
     ...(last === undefined ? {} : { lastSnapshot: snapshotStatus(last) }),
     degraded: outage !== undefined,
@@ -80,11 +84,12 @@ export function durabilityStatus(sources: Sources): DurabilityStatus {
       ? {}
       : { degradedSince: new Date(outage.sinceMs).toISOString(), reason: outage.lastError.message }),
     consecutiveFailures: outage?.consecutiveFailures ?? 0,
-    turnsBlocked: gate.closed,
+    turnsBlocked: gate.closed || run.fence.isLost,
     inputsRefused: gate.refusedCount,
     snapshotPending: recovery.snapshotOwed,
+    overwritten: snapshots.overwritten,
     queues: { writeThrough: blobs.queued, retry: recovery.queued, dropped: recovery.dropped },
-    lost: guard.lost !== undefined,
+    lost: run.fence.isLost,
     undecided: guard.undecided,
     ...(owner.verdict === undefined ? {} : { owner: owner.verdict }),
     refusedShared: shared.refused,

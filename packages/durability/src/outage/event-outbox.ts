@@ -13,6 +13,7 @@ export class EventOutbox {
   readonly #waitMs: number
   #tell: Tell | undefined
   #posted: (() => Promise<void>)[] = []
+  readonly #flushing = new Set<Promise<void>>()
 
   /** @param waitMs how long {@link flush} waits for the handlers of one event */
   constructor({ clock, logger, waitMs }: { clock: Clock; logger: Logger; waitMs: number }) {
@@ -39,8 +40,19 @@ export class EventOutbox {
   /** Emits what was posted, in order, and waits for the handlers, each for a bounded time. Never rejects. */
   async flush(): Promise<void> {
     if (this.#tell === undefined) return
-    const posted = this.#posted
-    this.#posted = []
+    const flushing = this.#emitAll(this.#posted.splice(0))
+    this.#flushing.add(flushing)
+    await flushing
+    this.#flushing.delete(flushing)
+  }
+
+  /** Emits what was posted, and waits for every flush that is under way. */
+  async settled(): Promise<void> {
+    await this.flush()
+    await Promise.all(this.#flushing)
+  }
+
+  async #emitAll(posted: readonly (() => Promise<void>)[]): Promise<void> {
     for (const emit of posted) await emit()
   }
 

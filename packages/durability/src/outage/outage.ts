@@ -1,26 +1,9 @@
-import type { Clock } from '@nexus/host'
-import type { EventOutbox } from './event-outbox.ts'
+import type { RunContext } from '../run-context.ts'
 import type { TurnGate } from './gate.ts'
+import type { RecoveryWorker } from './recovery.ts'
 
 /** What happens to further turns while the store fails. */
 export type FailurePolicy = 'degrade' | 'strict'
-
-/** What waits for the store to come back. */
-export interface Debts {
-  queuedPushes: number
-  droppedPushes: number
-  snapshotPending: boolean
-}
-
-export interface OutageOptions {
-  sessionId: string
-  backend: string
-  policy: FailurePolicy
-  clock: Clock
-  gate: TurnGate
-  outbox: EventOutbox
-  debts: () => Debts
-}
 
 /** An outage as it stands. */
 export interface OutageState {
@@ -41,12 +24,16 @@ export interface OutageState {
  * @see spec 60, Failure policy
  */
 export class Outage {
-  readonly #options: OutageOptions
+  readonly #run: RunContext
+  readonly #gate: TurnGate
+  readonly #debts: RecoveryWorker
   #state: OutageState | undefined
   #droppedBefore = 0
 
-  constructor(options: OutageOptions) {
-    this.#options = options
+  constructor(run: RunContext, gate: TurnGate, debts: RecoveryWorker) {
+    this.#run = run
+    this.#gate = gate
+    this.#debts = debts
   }
 
   get state(): Readonly<OutageState> | undefined {
@@ -59,8 +46,7 @@ export class Outage {
    * @param endangersTurns the session's tree isn't stored: under `strict` no further turn is taken
    */
   failed(error: Error, { endangersTurns }: { endangersTurns: boolean }): void {
-    const { policy, gate, debts } = this.#options
-    if (endangersTurns && policy === 'strict') gate.close(gateReason(error))
+    if (endangersTurns && this.#run.policy === 'strict') this.#gate.close(gateReason(error))
     if (this.#state !== undefined) {
       this.#state.consecutiveFailures += 1
       this.#state.failures += 1
@@ -68,14 +54,14 @@ export class Outage {
       return
     }
     this.#state = {
-      sinceMs: this.#options.clock.now(),
+      sinceMs: this.#run.clock.now(),
       consecutiveFailures: 1,
       failures: 1,
       retryAttempts: 0,
       drainedPushes: 0,
       lastError: error,
     }
-    this.#droppedBefore = debts().droppedPushes
+    this.#droppedBefore = this.#debts.dropped
     this.#postDegraded(this.#state)
   }
 
@@ -97,7 +83,7 @@ export class Outage {
     const state = this.#state
     if (state === undefined) return
     this.#state = undefined
-    const { sessionId, backend, policy, clock, outbox, debts } = this.#options
+    const { sessionId, backendName: backend, policy, clock, outbox } = this.#run
     outbox.post('session.storage.recovered', {
       session_id: sessionId,
       backend,
@@ -106,23 +92,22 @@ export class Outage {
       failures: state.failures,
       retry_attempts: state.retryAttempts,
       drained_pushes: state.drainedPushes,
-      dropped_pushes: debts().droppedPushes - this.#droppedBefore,
+      dropped_pushes: this.#debts.dropped - this.#droppedBefore,
     })
   }
 
   #postDegraded(state: OutageState): void {
-    const { sessionId, backend, policy, gate, outbox, debts } = this.#options
-    const owed = debts()
+    const { sessionId, backendName: backend, policy, outbox } = this.#run
     outbox.post('session.storage.degraded', {
       session_id: sessionId,
       backend,
       failure_policy: policy,
       since: new Date(state.sinceMs).toISOString(),
       consecutive_failures: state.consecutiveFailures,
-      queued_pushes: owed.queuedPushes,
-      dropped_pushes: owed.droppedPushes,
-      snapshot_pending: owed.snapshotPending,
-      turns_blocked: gate.closed,
+      queued_pushes: this.#debts.queued,
+      dropped_pushes: this.#debts.dropped,
+      snapshot_pending: this.#debts.snapshotOwed,
+      turns_blocked: this.#gate.closed,
       error: state.lastError.message,
     })
   }

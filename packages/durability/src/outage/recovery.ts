@@ -11,7 +11,7 @@ export interface RecoveryActions {
   /** No turn is under way: a snapshot, of the session or the shared stores, would not hold half of one. */
   mayTakeSnapshot(): boolean
   /** Takes a whole snapshot; true when it was stored. It calls {@link RecoveryWorker.snapshotStored} itself. */
-  takeSnapshot(): Promise<boolean>
+  takeSnapshot(signal: AbortSignal): Promise<boolean>
   /** Uploads one object; false when the store failed. */
   push(push: DeferredPush, signal: AbortSignal): Promise<boolean>
   /** Makes the pushes durable; false when the store failed. */
@@ -195,7 +195,7 @@ export class RecoveryWorker {
     const { actions } = this.#options
     const { signal } = this.#stop
     // A snapshot covers the queue: there is no point in pushing first.
-    if (betweenTurns && this.snapshotOwed && !(await actions.takeSnapshot())) return false
+    if (betweenTurns && this.snapshotOwed && !(await actions.takeSnapshot(signal))) return false
     if (this.#pushes.size > 0 && !(await this.#drain(signal))) return false
     if (!betweenTurns || this.#sharedOwedSince === undefined) return true
     const mark = this.mark()

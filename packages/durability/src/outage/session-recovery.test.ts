@@ -52,6 +52,42 @@ describe('a retry', () => {
     await host.stop()
   })
 
+  it('that waited behind a slow snapshot gives way when a turn has begun meanwhile', async () => {
+    const host = await TestHost.boot()
+    host.backend.faults.failWhen(({ op }) => op === 'put')
+    await host.turn('t1')
+    host.backend.faults.heal()
+    host.backend.faults.hang(({ key, op }) => key === MANIFEST && op === 'put')
+    const commit = host.durability.snapshot('request')
+    await until(() => host.backend.faults.calls.at(-1)?.key === MANIFEST, 'the commit')
+    await until(() => host.backend.faults.calls.at(-1)?.op === 'put', 'the put of the manifest')
+    await host.clock.advance(1_000)
+    await host.bus.emit('agent.turn.start', { turn_id: 't2', session_id: 's1' })
+    host.write('files/half.txt', 'half')
+    host.backend.faults.heal()
+    await commit
+    await host.clock.advance(60_000)
+    expect(host.seen('session.snapshot.result').map(({ trigger, ok }) => [trigger, ok])).toEqual([
+      ['turn', false],
+      ['request', true],
+    ])
+    expect(storedText(host.backend, MANIFEST)).not.toContain('files/half.txt')
+    await host.stop()
+  })
+
+  it.each(['degrade', 'strict'] as const)('is not disabled by a turn that never ends (%s)', async (policy) => {
+    const host = await TestHost.boot({ policy })
+    await host.bus.emit('agent.turn.start', { turn_id: 'its agent threw', session_id: 's1' })
+    host.backend.faults.failWhen(({ op }) => op === 'put')
+    await host.turn('t2')
+    host.backend.faults.heal()
+    const back = recovered(host)
+    await elapse(back, host.clock, 60_000)
+    expect(storedText(host.backend, MANIFEST)).toContain('files/turn.txt')
+    expect(await host.input()).toEqual({ vetoed: false })
+    await host.stop()
+  })
+
   it('is not given up: an outage of a day ends when the store is back', async () => {
     const host = await TestHost.boot()
     host.backend.faults.failWhen(() => true)

@@ -1,26 +1,11 @@
 import { isNexusError } from '@nexus/errors'
-import type { Clock, Logger } from '@nexus/host'
 import type { CommitGuard } from '../commit/commit-guard.ts'
-import type { EventOutbox } from './event-outbox.ts'
-import type { TurnGate } from './gate.ts'
-import { Outage, type FailurePolicy } from './outage.ts'
-import type { RecoveryWorker } from './recovery.ts'
 import type { SnapshotOutcome } from '../commit/session-snapshots.ts'
 import { logSnapshot, snapshotResultPayload } from '../commit/snapshot-report.ts'
-
-export interface StoreLedgerOptions {
-  sessionId: string
-  backendName: string
-  policy: FailurePolicy
-  clock: Clock
-  logger: Logger
-  outbox: EventOutbox
-  gate: TurnGate
-  guard: CommitGuard
-  recovery: RecoveryWorker
-  /** Every shared root was looked for. */
-  isSharedComplete: () => boolean
-}
+import type { RunContext } from '../run-context.ts'
+import type { TurnGate } from './gate.ts'
+import { Outage } from './outage.ts'
+import type { RecoveryWorker } from './recovery.ts'
 
 /**
  * The books on what is stored and what is owed: turns what happened into policy, debts and events. Everything here is
@@ -30,25 +15,27 @@ export interface StoreLedgerOptions {
  */
 export class StoreLedger {
   readonly outage: Outage
-  readonly #options: StoreLedgerOptions
+  readonly #run: RunContext
+  readonly #gate: TurnGate
+  readonly #guard: CommitGuard
+  readonly #recovery: RecoveryWorker
+  readonly #isSharedComplete: () => boolean
   #last: SnapshotOutcome | undefined
 
-  constructor(options: StoreLedgerOptions) {
-    const { sessionId, backendName, policy, clock, gate, outbox, recovery } = options
-    this.#options = options
-    this.outage = new Outage({
-      sessionId,
-      policy,
-      clock,
-      gate,
-      outbox,
-      backend: backendName,
-      debts: () => ({
-        queuedPushes: recovery.queued,
-        droppedPushes: recovery.dropped,
-        snapshotPending: recovery.snapshotOwed,
-      }),
-    })
+  /** @param isSharedComplete every shared root was looked for */
+  constructor(
+    run: RunContext,
+    gate: TurnGate,
+    guard: CommitGuard,
+    recovery: RecoveryWorker,
+    isSharedComplete: () => boolean,
+  ) {
+    this.#run = run
+    this.#gate = gate
+    this.#guard = guard
+    this.#recovery = recovery
+    this.#isSharedComplete = isSharedComplete
+    this.outage = new Outage(run, gate, recovery)
   }
 
   /** The last snapshot that was stored or failed. */
@@ -58,7 +45,7 @@ export class StoreLedger {
 
   /** A snapshot is over. */
   snapshotTaken(outcome: SnapshotOutcome): void {
-    const { sessionId, policy, logger, outbox, guard, recovery } = this.#options
+    const { sessionId, policy, logger, outbox, fence } = this.#run
     if (outcome.yielded) {
       logger.debug({ session_id: sessionId }, 'a retry gave way to a turn')
       return
@@ -72,25 +59,27 @@ export class StoreLedger {
       const retryable = isNexusError(error) && error.retryable
       outbox.post('core.error', { source: 'core.object_store', error: error.message, fatal: false, retryable })
     }
-    if (guard.lost === undefined) recovery.oweSnapshot()
+    // What ended the run is in the books already.
+    if (fence.reason !== undefined) return
+    this.#recovery.oweSnapshot()
     this.outage.failed(error, { endangersTurns: true })
   }
 
-  /** Another host has committed, and that was found between two snapshots. */
-  async ownershipLost(error: Error): Promise<void> {
-    this.outage.failed(error, { endangersTurns: true })
-    await this.#options.outbox.flush()
+  /** Another host or process has the session: nothing is owed any more, and nothing is stored. */
+  lost(reason: Error): void {
+    this.#recovery.forgive()
+    this.outage.failed(reason, { endangersTurns: true })
   }
 
   /** The store could not be asked at boot for the session's tree. */
   treeUnreachable(error: Error): void {
-    this.#options.recovery.oweSnapshot()
+    this.#recovery.oweSnapshot()
     this.outage.failed(error, { endangersTurns: true })
   }
 
   /** Shared stores could not be looked for, or not be stored. The session itself is fine. */
   sharedFailed(error: Error): void {
-    this.#options.recovery.oweShared()
+    this.#recovery.oweShared()
     this.outage.failed(error, { endangersTurns: false })
   }
 
@@ -101,25 +90,25 @@ export class StoreLedger {
 
   /** Blobs may not be durable although they were stored: only a whole snapshot settles that. */
   flushFailed(error: Error): void {
-    this.#options.recovery.oweSnapshot()
+    this.#recovery.oweSnapshot()
     this.outage.failed(error, { endangersTurns: false })
   }
 
   /** Ends the outage when nothing is owed any more. */
   settle(): void {
-    const { recovery, guard } = this.#options
-    if (!recovery.owesAnything && !guard.undecided && guard.lost === undefined) this.outage.over()
+    const isSettled = !this.#recovery.owesAnything && !this.#guard.undecided && this.#run.fence.reason === undefined
+    if (isSettled) this.outage.over()
   }
 
   #snapshotStored({ mark, shared }: SnapshotOutcome): void {
-    const { gate, recovery, logger, isSharedComplete } = this.#options
-    gate.open()
+    const recovery = this.#recovery
+    this.#gate.open()
     this.outage.succeeded()
     recovery.snapshotStored(mark)
     if (shared?.error !== undefined) {
-      logger.warn({ err: shared.error }, 'the shared stores could not be stored; the session is')
+      this.#run.logger.warn({ err: shared.error }, 'the shared stores could not be stored; the session is')
       this.sharedFailed(shared.error)
-    } else if (isSharedComplete()) recovery.sharedStored(mark)
+    } else if (this.#isSharedComplete()) recovery.sharedStored(mark)
     this.settle()
   }
 }

@@ -140,8 +140,12 @@ export class HeldLock implements SessionLock {
     if (there === undefined) return nameless ? 'lost' : 'ours'
     const self = this.#processes.self()
     const { holder } = there
-    const sameProcess = holder?.pid === self.pid && holder.pidStart === self.pidStart && holder.bootId === self.bootId
-    if (!sameProcess) return 'lost'
+    const isSelf =
+      holder?.pid === self.pid &&
+      holder.pidStart === self.pidStart &&
+      holder.bootId === self.bootId &&
+      holder.thread?.tid === self.thread?.tid
+    if (!isSelf) return 'lost'
     // Our file still has a name, in the tree that was set aside: it is let go with that one.
     return nameless ? 'superseded' : 'ours'
   }

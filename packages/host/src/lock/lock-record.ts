@@ -44,12 +44,13 @@ const MAX_LOCK_BYTES = 64 * 1024
 
 /** The bytes of a lock file. */
 export function serializeHolder(holder: LockHolder): string {
-  const { pid, pidStart, bootId, pidNamespace, startedAt, transport } = holder
+  const { pid, pidStart, bootId, pidNamespace, thread, startedAt, transport } = holder
   const record = {
     pid,
     pid_start: pidStart,
     boot_id: bootId,
     pid_namespace: pidNamespace,
+    ...(thread === undefined ? {} : { thread: thread.tid, thread_start: thread.start }),
     started_at: startedAt,
     transport,
   }
@@ -109,5 +110,7 @@ function parseHolder(text: string): LockHolder | undefined {
   if (typeof pidStart !== 'number' || typeof bootId !== 'string' || typeof pidNamespace !== 'string') return undefined
   const startedAt = typeof record['started_at'] === 'string' ? record['started_at'] : ''
   const transport = typeof record['transport'] === 'string' ? record['transport'] : ''
-  return { pid, pidStart, bootId, pidNamespace, startedAt, transport }
+  const { thread: tid, thread_start: start } = record
+  const thread = typeof tid === 'number' && typeof start === 'number' ? { thread: { tid, start } } : {}
+  return { pid, pidStart, bootId, pidNamespace, ...thread, startedAt, transport }
 }

@@ -9,8 +9,8 @@ export const LOCK_STALE_MS = 30_000
 export const LOCK_WATCH_MS = 7_500
 
 /**
- * What a lock file says about its holder. `silent`: it belongs to another pid namespace and was not touched for long;
- * whoever wants to take it over watches it first.
+ * What a lock file says about its holder. `silent`: its holder can't be looked for, being of another pid namespace or a
+ * thread on a platform that tells nothing of threads, and has not touched it for long; who takes it over watches it first.
  */
 export type LockVerdict = { state: 'live' } | { state: 'dead' | 'silent'; why: string }
 
@@ -25,17 +25,21 @@ export function judgeLock(file: LockFile, processes: ProcessTable, nowMs: number
   if (holder === undefined) return { state: 'dead', why: 'it is not a lock record' }
   const self = processes.self()
   if (holder.bootId !== self.bootId) return { state: 'dead', why: 'its holder ran before the machine was booted' }
-  if (holder.pidNamespace !== self.pidNamespace) {
-    // A time far in the future says as little as an old one: the clock was set back, and whoever lives will touch it.
-    return Math.abs(nowMs - file.mtimeMs) < LOCK_STALE_MS
-      ? { state: 'live' }
-      : { state: 'silent', why: 'its holder, in another container, stopped refreshing it' }
-  }
+  if (holder.pidNamespace !== self.pidNamespace) return judgeByAge(file, nowMs, 'its holder, in another container,')
   const sighting = processes.look(holder.pid)
   if (sighting === 'gone') return { state: 'dead', why: `process ${holder.pid} is gone` }
   const known = holder.pidStart !== 0 && sighting.pidStart !== 0
   if (known && holder.pidStart !== sighting.pidStart) {
     return { state: 'dead', why: `process ${holder.pid} is another one by now` }
   }
-  return { state: 'live' }
+  if (holder.thread === undefined) return { state: 'live' }
+  const runs = processes.threadRuns?.(holder.pid, holder.thread)
+  if (runs === undefined) return judgeByAge(file, nowMs, `a worker thread of process ${holder.pid}`)
+  return runs ? { state: 'live' } : { state: 'dead', why: `its worker thread of process ${holder.pid} was ended` }
+}
+
+/** A time far in the future says as little as an old one: the clock was set back, and a holder that lives will touch it. */
+function judgeByAge(file: LockFile, nowMs: number, who: string): LockVerdict {
+  if (Math.abs(nowMs - file.mtimeMs) < LOCK_STALE_MS) return { state: 'live' }
+  return { state: 'silent', why: `${who} stopped refreshing it` }
 }

@@ -20,12 +20,15 @@ export interface SessionLockOptions {
    * stop writing to the session.
    */
   onLost?: () => void
+  /** How long to wait for a live holder to let go, in milliseconds. Default 0: not at all. */
+  waitMs?: number
   signal?: AbortSignal
   processes?: ProcessTable
   fs?: LockFs
 }
 
 const GARBAGE_LOOK_MS = 50
+const WAIT_LOOK_MS = 100
 
 /**
  * Takes the lock of an existing session directory. Of any number of processes that try at once, at most one gets it. A
@@ -33,19 +36,32 @@ const GARBAGE_LOOK_MS = 50
  *
  * At once in most cases; a garbage lock costs 50 ms, and the silent lock of another container 7.5 s of watching.
  *
- * @throws SessionLockedError when a live process holds it, this one included
+ * @throws SessionLockedError when a live process or thread holds it for longer than `waitMs`, this one included
  * @throws NexusError `NOT_FOUND` when there is no such directory, `PERMISSION`, `LOCAL_IO`
  * @see spec 10, Lifecycle
  */
 export async function acquireSessionLock(dir: string, options: SessionLockOptions): Promise<SessionLock> {
+  const { clock = systemClock, waitMs = 0, signal } = options
+  const startedAtMs = clock.now()
+  for (;;) {
+    const waitedMs = clock.now() - startedAtMs
+    try {
+      return await acquireOnce(resolve(dir), options, waitedMs)
+    } catch (error) {
+      if (!(error instanceof SessionLockedError) || waitedMs >= waitMs) throw error
+      await sleep(Math.min(WAIT_LOOK_MS, waitMs - waitedMs), clock, signal)
+    }
+  }
+}
+
+async function acquireOnce(sessionDir: string, options: SessionLockOptions, waitedMs: number): Promise<SessionLock> {
   const { clock = systemClock, logger = silentLogger, processes = systemProcesses } = options
-  const sessionDir = resolve(dir)
   const chain = new LockChain(sessionDir, options.fs)
   const holder = newHolder(options, processes, clock)
   const candidate = new LockCandidate(sessionDir, serializeHolder(holder), options.fs)
   let taken = false
   try {
-    const abandoned = await take(sessionDir, chain, candidate, options, processes, clock)
+    const abandoned = await take(sessionDir, chain, candidate, { ...options, processes, clock }, waitedMs)
     taken = true
     if (abandoned !== undefined) {
       const was = abandoned.file.holder
@@ -86,13 +102,12 @@ async function take(
   sessionDir: string,
   chain: LockChain,
   candidate: LockCandidate,
-  options: SessionLockOptions,
-  processes: ProcessTable,
-  clock: Clock,
+  { signal, processes, clock }: { signal?: AbortSignal; processes: ProcessTable; clock: Clock },
+  waitedMs: number,
 ): Promise<{ file: LockFile; why: string } | undefined> {
   const watched = new Set<string>()
   for (;;) {
-    options.signal?.throwIfAborted()
+    signal?.throwIfAborted()
     const result = chain.contend(candidate, (file) => {
       const verdict = judgeLock(file, processes, candidate.writtenAtMs)
       const watchMs = watched.has(sightOf(file)) ? 0 : watchTimeMs(file, verdict.state)
@@ -100,13 +115,10 @@ async function take(
     })
     if (result.outcome === 'taken') return result.from
     if (result.outcome === 'held') {
-      throw new SessionLockedError(
-        sessionDir,
-        result.by.holder as LockHolder,
-        describe(sessionDir, result.by.holder as LockHolder, processes),
-      )
+      const holder = result.by.holder as LockHolder
+      throw new SessionLockedError(sessionDir, holder, describe(sessionDir, holder, processes), clock.now(), waitedMs)
     }
-    await sleep(result.watchMs, clock, options.signal)
+    await sleep(result.watchMs, clock, signal)
     watched.add(sightOf(result.file))
   }
 }
@@ -194,6 +206,9 @@ function describe(sessionDir: string, holder: LockHolder, processes: ProcessTabl
       `process ${holder.pid} of another container (${since}), which still refreshes ${lockPath}; ` +
       `if that container is gone, try again in ${LOCK_STALE_MS / 1000} s`
     )
+  }
+  if (holder.pid === self.pid && holder.thread?.tid !== self.thread?.tid) {
+    return `another thread of this process (${since}): close it there first`
   }
   if (holder.pid === self.pid) return `this very process (${since}): close it before opening it again`
   return `process ${holder.pid} (${since}): stop that process, or open another session; the lock is ${lockPath}`

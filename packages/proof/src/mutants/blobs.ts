@@ -6,9 +6,9 @@ export const blobMutants: readonly Mutant[] = [
     id: 'abandoned-blobs-uploaded',
     breaks: 'goes on uploading blobs of a run that was abandoned',
     file: durabilityFile('session-ending'),
-    find: `blobs.close()
-    this.#ending ??= this.#abandon()`,
-    replace: `this.#ending ??= this.#abandon()`,
+    find: `fence.fall(this.closedError('was abandoned'))
+    this.#parts.blobs.close()`,
+    replace: '',
     tests: [unitTest('session-blobs', 'are drained by a stop, and dropped by an abandon')],
   },
   {

@@ -1,7 +1,7 @@
 import { durabilityFile, engineTest, unitTest, type Mutant } from './mutant.ts'
 
 const COMMIT = durabilityFile('snapshot-commit')
-const RUN = durabilityFile('snapshot-run')
+const RUN = durabilityFile('snapshot')
 const SESSION = durabilityFile('session-snapshots')
 
 const ORDER = unitTest('snapshot', 'commits in one order only')
@@ -27,6 +27,7 @@ export const commitMutants: readonly Mutant[] = [
   await failpoint('snapshot:manifest-put')
   await store.flush(waiting)
   await failpoint('snapshot:manifest-flushed')
+  await confirm?.(CONFIRM_AGE_MS)
   await store.put(keys.marker, markerPath, waiting)`,
     replace: `await store.put(keys.marker, markerPath, waiting)
   await failpoint('snapshot:manifest-put')
@@ -68,6 +69,7 @@ export const commitMutants: readonly Mutant[] = [
     file: COMMIT,
     find: `await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
+  await confirm?.(0)
   await store.put(keys.manifest, manifestPath, waiting)`,
     replace: `await failpoint('snapshot:before-manifest')
   await store.put(keys.manifest, manifestPath, waiting)
@@ -97,8 +99,8 @@ export const commitMutants: readonly Mutant[] = [
     id: 'generation-repeats',
     breaks: 'commits every generation under the same number',
     file: SESSION,
-    find: `const generation = highest + 1`,
-    replace: `const generation = Math.max(1, highest)`,
+    find: `const generation = 1 + Math.max(`,
+    replace: `const generation = Math.max(1, `,
     tests: [unitTest('session-durability', 'grow across runs and hosts')],
   },
 ]

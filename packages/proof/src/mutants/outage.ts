@@ -11,16 +11,16 @@ export const outageMutants: readonly Mutant[] = [
     id: 'gate-never-closed',
     breaks: 'takes input under strict although the last turn is not stored',
     file: OUTAGE,
-    find: `if (endangersTurns && policy === 'strict') gate.close(gateReason(error))`,
-    replace: `void [endangersTurns, policy, gate, gateReason]`,
+    find: `if (endangersTurns && this.#run.policy === 'strict') this.#gate.close(gateReason(error))`,
+    replace: `void [endangersTurns, gateReason]`,
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
   },
   {
     id: 'gate-never-opened',
     breaks: 'goes on refusing input after a snapshot was stored',
     file: LEDGER,
-    find: `gate.open()`,
-    replace: `void gate`,
+    find: `this.#gate.open()`,
+    replace: '',
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
   },
   {
@@ -75,8 +75,9 @@ export const outageMutants: readonly Mutant[] = [
     id: 'debts-forgotten',
     breaks: 'calls an outage over while something is still owed to the store',
     file: LEDGER,
-    find: `if (!recovery.owesAnything && !guard.undecided && guard.lost === undefined) this.outage.over()`,
-    replace: `if (recovery !== undefined && guard !== undefined) this.outage.over()`,
+    find: `if (isSettled) this.outage.over()`,
+    replace: `void isSettled
+    this.outage.over()`,
     tests: [unitTest('session-recovery', 'is not given up')],
   },
   {
@@ -117,18 +118,17 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-stores-half-a-turn',
     breaks: 'retries a snapshot in the middle of a turn',
-    file: durabilityFile('durability-parts'),
-    find: `mayTakeSnapshot: () => this.ready && this.tracker.betweenTurns,`,
-    replace: `mayTakeSnapshot: () => this.ready,`,
-    tests: [unitTest('session-recovery', 'never stores half a turn')],
+    file: durabilityFile('session-snapshots'),
+    find: `trigger === 'retry' ? [tracker.untilTurn()] : []`,
+    replace: `trigger === 'retry' && tracker.betweenTurns ? [tracker.untilTurn()] : []`,
+    tests: [unitTest('session-recovery', 'that waited behind a slow snapshot gives way')],
   },
   {
     id: 'retry-in-the-way',
     breaks: 'lets a retry go on storing what a turn that began meanwhile writes',
-    file: durabilityFile('session-snapshots'),
-    find: `this.#retry = retry
-    const signal`,
-    replace: `const signal`,
+    file: durabilityFile('turn-tracker'),
+    find: `this.#untilTurn.abort(new NexusError`,
+    replace: `void (this.#untilTurn, new NexusError`,
     tests: [unitTest('session-recovery', 'gives way when a turn begins')],
   },
   {
@@ -151,10 +151,8 @@ export const outageMutants: readonly Mutant[] = [
     id: 'abandon-goes-on',
     breaks: 'lets a snapshot that runs go on when the run is abandoned',
     file: ENDING,
-    find: `outbox.close()
-    snapshots.stop()
-    blobs.close()`,
-    replace: `outbox.close()`,
+    find: `fence.fall(this.closedError('was abandoned'))`,
+    replace: `void fence`,
     tests: [unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon')],
   },
   {
@@ -164,17 +162,25 @@ export const outageMutants: readonly Mutant[] = [
     find: `this.#tell = tell
     // The workspace`,
     replace: `this.#tell = tell
-    this.#parts.outbox.open(tell)
-    void this.#parts.outbox.flush()
+    this.#run.outbox.open(tell)
+    void this.#run.outbox.flush()
     // The workspace`,
     tests: [unitTest('session-recovery', 'does not run before plugins are up')],
   },
   {
-    id: 'retry-through-a-turn',
-    breaks: 'lets a retry go on storing when a turn begins',
-    file: durabilityFile('durability-parts'),
-    find: `onBegin: () => this.snapshots.yieldRetry(),`,
-    replace: `onBegin: () => undefined,`,
-    tests: [unitTest('session-recovery', 'gives way when a turn begins while it is storing')],
+    id: 'leaked-turn-ends-recovery',
+    breaks: 'never retries again after a turn that did not say its end',
+    file: durabilityFile('turn-tracker'),
+    find: `if (this.#open.size > 0 && this.#isStalled()) this.#open.clear()`,
+    replace: `void this.#isStalled`,
+    tests: [unitTest('session-recovery', 'is not disabled by a turn that never ends')],
+  },
+  {
+    id: 'nameless-end-leaks',
+    breaks: 'leaves a turn open whose end does not name it',
+    file: durabilityFile('turn-tracker'),
+    find: `if (turnId === undefined) this.#open.clear()`,
+    replace: `if (turnId === undefined) this.#open.delete('')`,
+    tests: [unitTest('turn-tracker', 'takes an end that names no turn for the end of all')],
   },
 ]

@@ -118,8 +118,8 @@ export const treeChoiceMutants: readonly Mutant[] = [
     id: 'step-zero-skipped',
     breaks: 'commits without looking who committed last',
     file: durabilityFile('session-snapshots'),
-    find: `await this.#options.guard(held)`,
-    replace: `void this.#options.guard`,
+    find: `await guard.check(held)`,
+    replace: '',
     tests: [
       unitTest('resolve-tree', 'is certain: the run writes nothing more'),
       engineTest('two-hosts/frozen-host', 'says so before it stores anything'),
@@ -140,8 +140,8 @@ export const treeChoiceMutants: readonly Mutant[] = [
     id: 'loss-forgotten',
     breaks: 'writes its owner marker and blobs on after another host has committed',
     file: GUARD,
-    find: `this.#options.onLoss(this.#lost)`,
-    replace: `void this.#options.onLoss`,
+    find: `fence.fall(`,
+    replace: `void (`,
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
   },
   {

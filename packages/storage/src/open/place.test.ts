@@ -117,6 +117,23 @@ describe('a place that is swapped', () => {
     expect(prepared).toBe(0)
   })
 
+  it('for a real directory that brings another database, and swapped back, is noticed by the change time', () => {
+    const { place } = setUp()
+    const plugins = dirname(dirname(place.path))
+    const dir = dirname(dirname(plugins))
+    let prepared = 0
+    const connect = (): Database.Database => {
+      renameSync(plugins, join(dir, 'moved'))
+      renameSync(join(dir, 'victim'), plugins)
+      const db = new Database(place.path)
+      renameSync(plugins, join(dir, 'victim'))
+      renameSync(join(dir, 'moved'), plugins)
+      return db
+    }
+    expect(() => openAt(place, 'Opening it', { connect, prepare: () => void prepared++ })).toThrow(refused)
+    expect(prepared).toBe(0)
+  })
+
   it('and swapped back once is opened at the next attempt', () => {
     const { place, swap, swapBack } = setUp()
     let opened = 0

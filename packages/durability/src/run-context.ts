@@ -1,0 +1,101 @@
+import { join } from 'node:path'
+import type { JournalWriter } from '@nexus/journal'
+import type { ObjectStore } from '@nexus/objectstore'
+import type { StorageManager } from '@nexus/storage'
+import {
+  type Clock,
+  type Failpoint,
+  Fence,
+  type Logger,
+  noFailpoint,
+  silentLogger,
+  systemClock,
+  systemProcesses,
+} from '@nexus/host'
+import { MachineRecordFile } from './boot/machine-record.ts'
+import type { StaleLocalPolicy } from './boot/tree-verdict.ts'
+import { CommittedGeneration } from './commit/committed-generation.ts'
+import type { OnLostPolicy } from './commit/commit-guard.ts'
+import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
+import { EventOutbox } from './outage/event-outbox.ts'
+import type { OnMixedPolicy } from './mirror/restore/judge.ts'
+import type { FailurePolicy } from './outage/outage.ts'
+
+/** What a session's durability is opened with. */
+export interface SessionDurabilityOptions {
+  /** Owned from here on: closed by `finish` and `abandon`. */
+  store: ObjectStore
+  /** As configured; in events and logs. */
+  backendName: string
+  /** Names the store, bucket and prefix, so that what a machine remembers of one isn't applied to another. */
+  storeId: string
+  sessionId: string
+  sessionsRoot: string
+  storageRoot: string
+  agentId?: string | undefined
+  policy: FailurePolicy
+  staleLocal: StaleLocalPolicy
+  onLost: OnLostPolicy
+  onMixed: OnMixedPolicy
+  /** Begin anew in a store that says that it has no such session, although this machine committed it there. */
+  acceptEmpty?: boolean | undefined
+  /** Unique to this run. */
+  instanceId: string
+  host: string
+  pid: number
+  /** The boot of this machine. Default: as the kernel tells. */
+  bootId?: string
+  clock?: Clock
+  /** In [0, 1); for jitter only. */
+  random?: () => number
+  logger?: Logger
+  failpoint?: Failpoint
+  /** The run's right to write. Default: one of its own. */
+  fence?: Fence
+  timings?: Partial<DurabilityTimings>
+}
+
+/** One run of one session, as every part of its durability sees it. */
+export interface RunContext extends Required<Omit<SessionDurabilityOptions, 'agentId' | 'acceptEmpty'>> {
+  readonly agentId: string | undefined
+  readonly acceptEmpty?: boolean | undefined
+  readonly timings: DurabilityTimings
+  /** Without links once the run is attached: the workspace and its databases go by that path. */
+  sessionDir: string
+  /** The open journal. Absent once it is closed: snapshots then take its files as they are. */
+  journal: JournalWriter | undefined
+  storage: StorageManager | undefined
+  /** The end has begun: no blob is taken any more, and nothing but the last snapshot is stored. */
+  isEnding: boolean
+  /** Events that wait to be told. */
+  readonly outbox: EventOutbox
+  /** What this machine remembers of the session. */
+  readonly record: MachineRecordFile
+  /** What the store holds of the session. */
+  readonly committed: CommittedGeneration
+}
+
+export function openRun(options: SessionDurabilityOptions): RunContext {
+  const { store, sessionId, sessionsRoot } = options
+  const settled = {
+    ...options,
+    agentId: options.agentId,
+    bootId: options.bootId ?? systemProcesses.self().bootId,
+    clock: options.clock ?? systemClock,
+    random: options.random ?? Math.random,
+    logger: options.logger ?? silentLogger,
+    failpoint: options.failpoint ?? noFailpoint,
+    fence: options.fence ?? new Fence(),
+    timings: { ...defaultTimings, ...options.timings },
+  }
+  return {
+    ...settled,
+    sessionDir: join(sessionsRoot, sessionId),
+    journal: undefined,
+    storage: undefined,
+    isEnding: false,
+    outbox: new EventOutbox({ ...settled, waitMs: settled.timings.announceMs }),
+    record: new MachineRecordFile(sessionsRoot, sessionId, settled),
+    committed: new CommittedGeneration(store, sessionId, sessionsRoot),
+  }
+}
