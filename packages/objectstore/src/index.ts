@@ -45,6 +45,7 @@ export {
   stringOption,
   urlOption,
 } from './options.ts'
+export { decoderOf, encodingOf } from './transfer/encoding.ts'
 export { Gate } from './transfer/gate.ts'
 export { monotonicProgress, type TransferProgress } from './transfer/monotonic-progress.ts'
 export { openSnapshot, type Snapshot } from './transfer/open-snapshot.ts'
