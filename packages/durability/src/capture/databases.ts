@@ -23,11 +23,13 @@ export interface DatabaseCapture {
 
 /** Whole copies, made by SQLite in the workers of the storage manager. */
 export function copiesOf(storage: StorageManager): DatabaseCapture {
-  const waiting = (signal: AbortSignal | undefined): { signal?: AbortSignal } =>
-    signal === undefined ? {} : { signal }
   return {
     paths: () => storage.paths('session'),
-    copy: (dir, signal) => storage.snapshot('session', dir, waiting(signal)),
-    copyForeign: (livePath, destPath, signal) => storage.snapshotForeign(livePath, destPath, waiting(signal)),
+    copy: (dir, signal) => storage.snapshot('session', dir, until(signal)),
+    copyForeign: (livePath, destPath, signal) => storage.snapshotForeign(livePath, destPath, until(signal)),
   }
+}
+
+function until(signal: AbortSignal | undefined): { signal?: AbortSignal } {
+  return signal === undefined ? {} : { signal }
 }

@@ -271,9 +271,9 @@ export class TreeWalker {
       if (stats === undefined) record.lost = true
       else this.#add(path, name, stats, record)
     } catch (error) {
-      const fault = fileFault(error, OP, path)
-      if (fault.kind === 'gone') record.lost = true
-      else record.unstorable.push({ path, why: fault.why, tree: true })
+      const found = fileFault(error, OP, path)
+      if (found.kind === 'gone') record.lost = true
+      else record.unstorable.push({ path, why: found.why, tree: true })
     }
   }
 
