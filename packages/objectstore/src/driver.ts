@@ -102,6 +102,12 @@ export interface Backend {
   /** Resolves when every earlier `put` and `delete` is durable. May be called again. */
   flush(options?: OpOptions): Promise<void>
 
+  /**
+   * Optional. Names bucket and prefix, the same in every process: what a machine remembers of one store is not applied to
+   * another. Needed only by a backend that a program hands over itself; one that is opened by name is known by its
+   * configuration. Never a credential.
+   */
+  readonly identity?: string
   /** Optional. Releases sockets, workers and handles. Called once, last. */
   close?(): Promise<void>
   /**
