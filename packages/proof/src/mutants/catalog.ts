@@ -2,15 +2,15 @@ import { blobMutants } from './blobs.ts'
 import { commitMutants } from './commit.ts'
 import { directoryBucketMutants } from './directory-bucket.ts'
 import { hydrationMutants } from './hydration.ts'
-import type { Mutant } from './mutant.ts'
+import { lifecycleMutants } from './lifecycle.ts'
+import { placed, type Mutant, type WrittenMutant } from './mutant.ts'
 import { outageMutants } from './outage.ts'
 import { ownershipMutants } from './ownership.ts'
 import { sharedStoreMutants } from './shared-stores.ts'
 import { snapshotMutants } from './snapshot.ts'
 import { treeChoiceMutants } from './tree-choice.ts'
 
-/** Every mutant that a test must catch. */
-export const MUTANTS: readonly Mutant[] = [
+const WRITTEN: readonly WrittenMutant[] = [
   ...commitMutants,
   ...snapshotMutants,
   ...hydrationMutants,
@@ -20,4 +20,8 @@ export const MUTANTS: readonly Mutant[] = [
   ...sharedStoreMutants,
   ...blobMutants,
   ...directoryBucketMutants,
+  ...lifecycleMutants,
 ]
+
+/** Every mutant that a test must catch. */
+export const MUTANTS: readonly Mutant[] = WRITTEN.map(placed)
