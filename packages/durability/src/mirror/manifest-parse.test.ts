@@ -170,14 +170,9 @@ describe('a manifest of many objects', () => {
     const text = many(30_000, (n) => `files/${String(n).padStart(6, '0')}`)
     const steps = manifestSteps(Buffer.from(text), 's1')
     let count = 0
-    for (;;) {
-      const step = steps.next()
-      if (step.done === true) {
-        expect(step.value.objects).toHaveLength(30_000)
-        break
-      }
-      count++
-    }
+    let step = steps.next()
+    for (; step.done !== true; step = steps.next()) count++
+    expect(step.value.objects).toHaveLength(30_000)
     expect(count).toBeGreaterThan(30_000 / 1_000 + text.length / (128 * 1024))
   })
 
