@@ -1,64 +1,24 @@
+import type { Committed, CommittedDir, CommittedFile, CommittedLink } from '../commit/committed.ts'
+
 /** The manifest schema this build writes. It reads this one and 1. */
 export const MANIFEST_SCHEMA_VERSION = 2
 
-/** What the manifest knows of one stored object. */
-export interface ManifestEntry {
-  /** Bytes of the object. */
-  size: number
-  /** Permission bits, `0` to `0o777`; never setuid, setgid or sticky. */
-  mode: number
-  /** Nanoseconds since the Unix epoch as a decimal string: a JSON number would lose digits. */
-  mtime_ns: string
-  /** 64 lowercase hex digits, of the bytes that were stored. */
-  sha256: string
-}
-
-/** A directory that is empty, or whose mode isn't 0700. */
-export interface ManifestDir {
-  mode: number
-}
-
-/** A symbolic link. */
-export interface ManifestLink {
-  /** Its text, verbatim: never resolved, and allowed to point nowhere or outside. */
-  target: string
-}
-
-/** A mixture that a hydration found and this lineage carries on from. */
-export interface MixedFrom {
-  generation: number
-  paths: string[]
-}
+export type ManifestEntry = CommittedFile
+export type ManifestDir = CommittedDir
+export type ManifestLink = CommittedLink
 
 /**
- * The committed set of a session: what the store holds as one generation, not what one turn uploaded. Field names are as
- * on the wire. The records keyed by path have no prototype, so that a file named `__proto__` is a file like any other.
+ * The manifest as it is stored: a commit of the mirror layout. Field names are as on the wire.
  *
- * @see spec 60, Turn-boundary snapshot; spec 80, B1
+ * @see docs/formats/object-store.md
  */
-export interface Manifest {
+export interface Manifest extends Committed {
   /** 2, or 1 for one written by an older build: then `entries`, `dirs`, `links` are empty and `nonce` is ''. */
   _schema_version: number
   session_id: string
-  /** Grows across runs; gaps are normal. */
-  generation: number
-  /** Random per commit: tells our commit N from another host's commit N. '' in version 1. */
-  nonce: string
-  /** The engine instance that committed it. '' in version 1. */
-  instance_id: string
   /** RFC 3339. */
   completed_at: string
   key_prefix: string
-  /** Session-relative paths, sorted by code unit. */
-  objects: string[]
-  /** One entry per object. */
-  entries: Record<string, ManifestEntry>
-  dirs: Record<string, ManifestDir>
-  links: Record<string, ManifestLink>
-  journal: { last_seq: number }
-  /** Paths that this generation could not store; see {@link SnapshotResult}. */
-  unstored: string[]
-  mixed_from?: MixedFrom
 }
 
 const SLICE = 1000
