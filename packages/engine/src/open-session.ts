@@ -39,7 +39,7 @@ export interface Session {
   storage(name?: string): Storage
   /** Resolves when everything written so far is durable in the store; see `Engine.commit`. */
   commit(options?: string | CommitOptions): Promise<SnapshotResult>
-  /** Ends the session with a last commit. */
+  /** Ends the session with a last commit, unless nothing has changed since the one before. */
   close(): Promise<void>
   /** Drops it as a killed process would: nothing more is written. */
   abandon(): Promise<void>
@@ -94,7 +94,7 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
     blobs,
     storage: (name = DEFAULT_STORAGE_NAME) => storage.open('session', name),
     commit: (commitOptions) => engine.commit(commitOptions),
-    close: () => engine.stop('close'),
+    close: () => engine.stop('close', { onlyIfNew: true }),
     abandon: () => engine.abandon(),
   }
 }

@@ -45,10 +45,13 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'lost-lock-ignored',
     breaks: 'goes on with a session whose lock is not its own any more',
-    file: `${SRC}/engine.ts`,
-    find: `onLockLost: () => void this.abandon(),`,
-    replace: `onLockLost: () => undefined,`,
-    tests: [boot('ends when its lock is lost to another process')],
+    file: `${SRC}/lifecycle/boot.ts`,
+    find: `fence.fall(new NexusError('LOCKED'`,
+    replace: `void (fence, new NexusError('LOCKED'`,
+    tests: [
+      boot('ends when its lock is lost to another process'),
+      engineTest('engine-lost', 'settles its run() with the reason'),
+    ],
   },
   {
     id: 'agent-id-of-the-session',
