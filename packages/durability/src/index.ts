@@ -13,6 +13,8 @@ export { readCommittedManifest } from './mirror/manifest-store.ts'
 // What this machine remembers
 export { isOurCommit, machineRecordPath, readMachineRecord, removeMachineRecord } from './boot/machine-record.ts'
 export { removeStagingDir, sweepStaging } from './tree/staging.ts'
+export { sweepTemps } from './tree/temp-files.ts'
+export { inspectTextLog, isJsonObject, type TextLogDamage, type TextLogReport } from './tree/text-log.ts'
 
 // Evaluation runs
 export { publishFiles, type PublishedEvalRun, type PublishEvalRunOptions } from './eval-run.ts'
