@@ -2,6 +2,7 @@ import { blobMutants } from './blobs.ts'
 import { commitMutants } from './commit.ts'
 import { directoryBucketMutants } from './directory-bucket.ts'
 import { hydrationMutants } from './hydration.ts'
+import { lifecycleMutants } from './lifecycle.ts'
 import type { Mutant } from './mutant.ts'
 import { outageMutants } from './outage.ts'
 import { ownershipMutants } from './ownership.ts'
@@ -20,4 +21,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...sharedStoreMutants,
   ...blobMutants,
   ...directoryBucketMutants,
+  ...lifecycleMutants,
 ]
