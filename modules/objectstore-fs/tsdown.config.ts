@@ -1,6 +1,6 @@
 import type { UserConfig } from 'tsdown'
 import { base } from '../../tsdown.base.ts'
 
-const config: UserConfig = { ...base, entry: ['src/index.ts', 'src/driver.ts', 'src/worker/worker.ts'] }
+const config: UserConfig = { ...base, entry: ['src/index.ts', 'src/driver.ts', 'src/worker/objectstore-fs-worker.ts'] }
 
 export default config

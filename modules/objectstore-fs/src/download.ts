@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import { dirname, join } from 'node:path'
+import { engineTempName } from '@nexus/host'
 import { hydrateObjects, NexusError, ObjectNotFoundError, quoteKey, type ByteRange } from '@nexus/objectstore'
 import type { BucketContext } from './object/bucket-context.ts'
 import type { Call } from './worker/call.ts'
@@ -32,7 +32,7 @@ export async function getObject(
   try {
     const offset = Math.min(range.offset ?? 0, object.sizeBytes)
     const length = Math.min(range.length ?? Number.MAX_SAFE_INTEGER, object.sizeBytes - offset)
-    const tempPath = join(dirname(localPath), `.nexus-tmp-${randomBytes(8).toString('hex')}`)
+    const tempPath = join(dirname(localPath), engineTempName())
     const onChunk = reportingChunks(call)
     try {
       await copyOut(context, object, { offset, length }, name.key, tempPath, onChunk)

@@ -93,6 +93,11 @@ export class FsBackend implements Backend {
     return found.map(({ key, sizeBytes, mtimeMs }) => ({ key, size: sizeBytes, modTime: new Date(mtimeMs) }))
   }
 
+  async listNames(keyPrefix: string, options?: OpOptions): Promise<string[]> {
+    validateKeyPrefix(keyPrefix)
+    return this.#lease.call({ op: 'listNames', key: keyPrefix, segments: this.#segments(keyPrefix) }, options)
+  }
+
   async flush(options?: OpOptions): Promise<void> {
     await this.#lease.call({ op: 'flush' }, options)
   }

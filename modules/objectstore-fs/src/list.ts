@@ -56,6 +56,23 @@ export async function listObjects(
   return listing
 }
 
+/** The names one level below a prefix: of objects, and of directories, which may have lost their last object. */
+export async function listNames(context: BucketContext, segments: readonly string[], call: Call): Promise<string[]> {
+  context.identity.check()
+  call.signal.throwIfAborted()
+  const root = findDirectory(context, segments)
+  if (root === undefined) {
+    context.identity.check()
+    return []
+  }
+  const names = new Set<string>()
+  for (const entry of entriesOf(context, root, () => undefined)) {
+    const isOurs = entry.name === TEMP_DIRECTORY || entry.name === ASIDE_DIRECTORY
+    if (!isOurs && (entry.isFile() || entry.isDirectory())) names.add(entry.name)
+  }
+  return [...names]
+}
+
 function visitDirectory(context: BucketContext, { path, keyPrefix }: Visit, listing: Listing, stack: Visit[]): void {
   const { fs } = context
   const files: string[] = []

@@ -28,7 +28,6 @@ export async function putObject(
       context.temps.discard(temp)
       throw error
     }
-    context.temps.forget(temp)
     if (placed === undefined) continue
     context.failpoint('fs:renamed')
     await context.directories.sync(owed.directories, owed.entered)

@@ -1,7 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import { createBucketContext, type BucketContext } from '../src/object/bucket-context.ts'
 import { runOperation } from '../src/worker/operations.ts'
-import type { Failpoint } from '../src/disk/failpoint.ts'
+import type { SyncFailpoint } from '@nexus/host'
+import type { FsFailpoint } from '../src/disk/failpoint.ts'
 import type { SyncFileSystem } from '../src/disk/file-system.ts'
 import { keySegments } from '../src/keys.ts'
 import type { FoundObject } from '../src/list.ts'
@@ -20,7 +21,7 @@ const call = { signal: new AbortController().signal, progress: () => setImmediat
 
 export function openDirectBucket(
   bucket: string,
-  injected: { fs?: SyncFileSystem; failpoint?: Failpoint; fsync?: boolean } = {},
+  injected: { fs?: SyncFileSystem; failpoint?: SyncFailpoint<FsFailpoint>; fsync?: boolean } = {},
 ): DirectBucket {
   const { fsync = true, ...rest } = injected
   const options = { bucket, prefix: '', fsync, requireMount: false, fileMode: 0o600, directoryMode: 0o700 }

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import { isInvalidKeyError, objectStoreConfig } from '@nexus/objectstore'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openFsBackend, type FsBackend } from '../src/driver.ts'
-import { processScope } from '../src/disk/process-scope.ts'
+import { engineTempName } from '@nexus/host'
 import { createTestBucket, type TestBucket } from './open-bucket.ts'
 import { drop, silentLogger } from './silent-logger.ts'
 
@@ -244,14 +244,15 @@ describe('temporary files', () => {
   it('are never listed, and those of dead processes are removed', async () => {
     mkdirSync(at('\\tmp'))
     const dead = spawnSync('true').pid.toString(36)
+    const scope = engineTempName().split('-').slice(0, 3).join('-')
     const names = [
-      `${processScope}-${dead}-x0`,
-      `${processScope}-${process.ppid.toString(36)}-x1`,
-      `00000000-${dead}-x2`,
+      `${scope}-${dead}-00000000000a0`,
+      `${scope}-${process.ppid.toString(36)}-00000000000a1`,
+      `.nexus-tmp-00000000-${dead}-00000000000a2`,
       'notes.txt',
     ]
     for (const name of names) writeFileSync(at('\\tmp', name), 'x')
-    const old = at('\\tmp', '00000000-1-y')
+    const old = at('\\tmp', '.nexus-tmp-00000000-1-00000000000a3')
     writeFileSync(old, 'x')
     fs.utimesSync(old, Date.now() / 1000 - 90_000, Date.now() / 1000 - 90_000)
     expect(await keys()).toEqual([])

@@ -21,7 +21,7 @@ describe('importing the module', () => {
       logger: silentLogger,
     })
     await store.put('a/b', test.file('x'))
-    expect(store.capabilities).toEqual({ get: true, putIfAbsent: true })
+    expect(store.capabilities).toEqual({ get: true, putIfAbsent: true, listNames: true })
     expect((await store.list('a')).map(({ key, size }) => [key, size])).toEqual([['a/b', 1]])
     await store.close()
   })

@@ -1,16 +1,31 @@
-import { joinKey, type Clock } from '@nexus/objectstore'
+import { joinKey, type Clock, retrying, type Waiter } from '@nexus/objectstore'
 import type { GcsClient } from './client/client.ts'
 import type { GcsOptions } from './options.ts'
-import type { RetryPolicy } from './client/retry.ts'
+import { classifyGcsError } from './errors.ts'
 
 /** What the operations on one bucket share. */
 export interface Bucket {
   readonly options: GcsOptions
   readonly client: GcsClient
   readonly clock: Clock
-  readonly retry: RetryPolicy
-  /** What nobody waits for but close. Each ends by itself in seconds and never rejects. */
+  /** What only close waits for. Each ends by itself in seconds and never rejects. */
   readonly background: Set<Promise<void>>
+}
+
+/**
+ * Repeats an attempt while it fails in a way that passes, for as long as the options allow. An attempt that got further than
+ * the one before begins a new row of failures.
+ *
+ * @param reached a number that grows as attempts get further
+ */
+export function repeat<T>(
+  { options, clock }: Bucket,
+  { signal, onWait }: Waiter,
+  attempt: () => Promise<T>,
+  reached: () => number = () => 0,
+): Promise<T> {
+  const patience = { attempts: Infinity, patienceMs: options.retryTimeoutMs, clock, onWait, reached }
+  return retrying(classifyGcsError, attempt, signal, patience)
 }
 
 type Query = Readonly<Record<string, string | undefined>>

@@ -1,19 +1,21 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import {
   type ByteRange,
+  monotonicProgress,
   NexusError,
   ObjectNotFoundError,
   type OpOptions,
   quoteKey,
+  rangeHeader,
   replaceFile,
+  type TransferProgress,
+  type Waiter,
 } from '@nexus/objectstore'
-import { type Bucket, objectName, objectUrl } from './bucket.ts'
+import { type Bucket, objectName, objectUrl, repeat } from './bucket.ts'
 import type { ApiAnswer, ApiRequest } from './client/client.ts'
 import { Crc32c } from './transfer/crc32c.ts'
 import { GcsError, hasStatus } from './errors.ts'
 import { isMissingObject } from './missing.ts'
-import { withRetries } from './client/retry.ts'
-import { Tally } from './transfer/tally.ts'
 
 /** Permission bits of downloaded files, before the umask: sessions hold prompts and secrets. */
 const LOCAL_MODE = 0o600
@@ -21,12 +23,13 @@ const LOCAL_MODE = 0o600
 const CHECKSUM_ATTEMPTS = 3
 
 /** What one download is. */
-export interface DownloadJob {
+export interface DownloadJob extends Waiter {
   key: string
   range: ByteRange
   signal: AbortSignal
-  /** Called with bytes that arrived for the first time. */
-  onBytes: (bytes: number) => void
+  /** What the listing said. */
+  listedBytes?: number
+  progress: Pick<TransferProgress, 'begin' | 'moved'>
 }
 
 /** Writes an object, or a range of it, to a local file through a temporary one beside it. */
@@ -34,13 +37,13 @@ export async function getObject(
   bucket: Bucket,
   key: string,
   localPath: string,
-  { signal = new AbortController().signal, onProgress, ...range }: OpOptions & ByteRange,
+  { signal = new AbortController().signal, onProgress, onWait, ...range }: OpOptions & ByteRange,
 ): Promise<void> {
   signal.throwIfAborted()
-  const tally = new Tally(0, onProgress)
-  const job = { key, range, signal, onBytes: (bytes: number) => tally.moved(bytes) }
+  const progress = monotonicProgress(onProgress)
+  const job = { key, range, signal, onWait, progress }
   const bytes = await replaceFile(localPath, key, (tempPath) => downloadTo(bucket, job, tempPath))
-  onProgress?.({ objects: 1, bytes })
+  progress.finished(bytes)
 }
 
 /**
@@ -54,15 +57,15 @@ export async function downloadTo(bucket: Bucket, job: DownloadJob, tempPath: str
   const file = await open(tempPath, 'wx', LOCAL_MODE)
   try {
     const download = new Download(bucket, job, file, tempPath)
-    return await withRetries(
-      bucket.retry,
-      job.signal,
+    return await repeat(
+      bucket,
+      job,
       () => download.advance(),
       () => download.mostBytes,
     )
   } catch (error) {
     job.signal.throwIfAborted()
-    if (!hasStatus(error, 404) || !(await isMissingObject(bucket, error, job.signal))) throw error
+    if (!(await isMissingObject(bucket, error, job))) throw error
     throw new ObjectNotFoundError(job.key, { cause: error })
   } finally {
     await file.close()
@@ -90,7 +93,7 @@ class Download {
 
   /** Goes on until everything is there. */
   async advance(): Promise<number | undefined> {
-    const { key, range, signal } = this.#job
+    const { key, range, signal, onWait, listedBytes } = this.#job
     if (range.length === 0) return this.#checkExists()
     // A range that broke off behind its last byte.
     if (range.length !== undefined && this.#received >= range.length) return this.#received
@@ -101,7 +104,9 @@ class Download {
       // Gzipped objects come as they are stored: unpacked on the way they have no size and no checksum.
       headers: { 'Accept-Encoding': 'gzip', ...this.#rangeHeader() },
       expected: [416],
+      answerBytes: listedBytes ?? range.length,
       signal,
+      onWait,
     }
     try {
       return await this.#bucket.client.send(request, (answer) => this.#receive(answer))
@@ -115,16 +120,15 @@ class Download {
 
   #rangeHeader(): Record<string, string> {
     const { offset = 0, length } = this.#job.range
-    const first = offset + this.#received
-    if (first === 0 && length === undefined) return {}
-    return { Range: `bytes=${first}-${length === undefined ? '' : offset + length - 1}` }
+    const rest = length === undefined ? {} : { length: length - this.#received }
+    const range = rangeHeader({ offset: offset + this.#received, ...rest })
+    return range === undefined ? {} : { Range: range }
   }
 
   async #receive(answer: ApiAnswer): Promise<number | undefined> {
     const { headers, status } = answer
     const { offset = 0, length } = this.#job.range
-    const storedText = headers['x-goog-stored-content-length'] ?? totalOf(headers['content-range'])
-    const storedBytes = storedText === undefined ? undefined : Number(storedText)
+    const storedBytes = storedBytesOf(answer)
     if (status === 416) {
       await answer.text()
       // Nothing lies there.
@@ -133,8 +137,10 @@ class Download {
       await this.#restart()
       throw new GcsError('objects.get', 'objects.get broke off', { kind: 'network', code: undefined, sent: true })
     }
-    if (status === 200 && offset + this.#received > 0) {
-      const message = 'objects.get was answered with the whole object instead of a range'
+    const first = offset + this.#received
+    const began = status === 206 ? Number(/^bytes (\d+)-/.exec(headers['content-range'] ?? '')?.[1]) : 0
+    if (began !== first) {
+      const message = `objects.get was asked for bytes from ${first} on and answered with bytes from ${began} on`
       throw new GcsError('objects.get', message, { kind: 'answer', status, reason: 'rangeIgnored' })
     }
     this.#generation = headers['x-goog-generation']
@@ -143,6 +149,7 @@ class Download {
       const message = 'objects.get got an answer that is no object'
       throw new GcsError('objects.get', message, { kind: 'network', code: undefined, sent: true })
     }
+    this.#job.progress.begin(this.#received)
     for await (const chunk of answer.chunks()) await this.#append(chunk)
     const expected =
       storedBytes === undefined ? undefined : Math.max(0, Math.min(length ?? Infinity, storedBytes - offset))
@@ -166,9 +173,8 @@ class Download {
     }
     this.#sum.update(chunk)
     this.#received += chunk.length
-    if (this.#received <= this.mostBytes) return
-    this.#job.onBytes(this.#received - this.mostBytes)
-    this.mostBytes = this.#received
+    this.mostBytes = Math.max(this.mostBytes, this.#received)
+    this.#job.progress.moved(chunk.length)
   }
 
   async #checkSum(hashes: string | undefined): Promise<void> {
@@ -192,13 +198,18 @@ class Download {
   }
 
   async #checkExists(): Promise<number> {
-    const { key, signal } = this.#job
+    const { key, signal, onWait } = this.#job
     const url = objectUrl(this.#bucket, objectName(this.#bucket, key), { fields: 'name' })
-    await this.#bucket.client.send({ op: 'objects.get', method: 'GET', url, signal }, (answer) => answer.text())
+    const request = { op: 'objects.get', method: 'GET', url, signal, onWait } as const
+    await this.#bucket.client.send(request, (answer) => answer.text())
     return 0
   }
 }
 
-function totalOf(contentRange: string | undefined): string | undefined {
-  return /\/(\d+)$/.exec(contentRange ?? '')?.[1]
+/** The size of the whole object, as far as the answer tells: emulators and gateways leave out what the vendor adds. */
+function storedBytesOf({ headers, status }: ApiAnswer): number | undefined {
+  const declared = headers['content-encoding'] === undefined && status === 200 ? headers['content-length'] : undefined
+  const total = /\/(\d+)$/.exec(headers['content-range'] ?? '')?.[1]
+  const text = headers['x-goog-stored-content-length'] ?? total ?? declared
+  return text === undefined ? undefined : Number(text)
 }

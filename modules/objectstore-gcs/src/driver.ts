@@ -5,23 +5,27 @@ import {
   type ErrorClass,
   hydrateObjects,
   type Logger,
+  monotonicProgress,
   NexusError,
   type ObjectInfo,
   type ObjectStoreConfig,
   type OpOptions,
+  SharedWait,
   systemClock,
+  untilAborted,
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { type Bucket, objectName } from './bucket.ts'
 import { GcsClient } from './client/client.ts'
+import { ConditionalWrites } from './conditional.ts'
 import { type CredentialInternals, openCredentials } from './client/credentials.ts'
 import { downloadTo, getObject } from './download.ts'
 import { classifyGcsError } from './errors.ts'
-import { listObjects } from './list.ts'
+import { listNames, listObjects } from './list.ts'
 import { validateGcsKey } from './keys.ts'
 import { parseGcsOptions } from './options.ts'
 import { deleteObject } from './remove.ts'
-import { createObject, putObject } from './upload.ts'
+import { putObject } from './upload.ts'
 
 export type { CredentialInternals } from './client/credentials.ts'
 
@@ -43,24 +47,40 @@ export class GcsBackend implements Backend {
   readonly #bucket: Bucket
   readonly #changes = new Set<Promise<unknown>>()
   readonly #name: (key: string) => string
+  readonly #conditional: ConditionalWrites
   #closed = false
 
   constructor(bucket: Bucket) {
     this.#bucket = bucket
+    this.#conditional = new ConditionalWrites(bucket)
     this.#name = (key) => objectName(bucket, key)
   }
 
   async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
     this.#begin('hydrate', options)
     validateKeyPrefix(keyPrefix)
-    const { signal = new AbortController().signal } = options
     const { concurrency } = this.#bucket.options
-    const objects = await listObjects(this.#bucket, keyPrefix, signal, () => undefined)
+    const { onProgress: _, ...quiet } = options
+    const objects = await listObjects(this.#bucket, keyPrefix, quiet)
+    const wait = new SharedWait(options.onWait)
     await hydrateObjects(
       objects,
       keyPrefix,
       destDir,
-      ({ key }, tempPath, each) => downloadTo(this.#bucket, { key, range: {}, ...each }, tempPath),
+      async ({ key, size }, tempPath, { signal, onBytes }) => {
+        const ended = wait.begin()
+        let reported = 0
+        const progress = monotonicProgress(({ bytes }) => {
+          onBytes(bytes - reported)
+          reported = bytes
+        })
+        try {
+          const job = { key, range: {}, listedBytes: size, signal, onWait: wait.onWait, progress }
+          return await downloadTo(this.#bucket, job, tempPath)
+        } finally {
+          ended()
+        }
+      },
       { ...options, concurrency },
     )
   }
@@ -74,7 +94,7 @@ export class GcsBackend implements Backend {
   async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
     validateGcsKey(key, this.#name)
     this.#begin('putIfAbsent', options)
-    return await this.#change(createObject(this.#bucket, key, localPath, options))
+    return await this.#change(this.#conditional.create(key, localPath, options))
   }
 
   async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
@@ -92,23 +112,18 @@ export class GcsBackend implements Backend {
   async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
     validateKeyPrefix(keyPrefix)
     this.#begin('list', options)
-    const { signal = new AbortController().signal, onProgress } = options
-    return await listObjects(this.#bucket, keyPrefix, signal, (objects) => onProgress?.({ objects, bytes: 0 }))
+    return await listObjects(this.#bucket, keyPrefix, options)
+  }
+
+  async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
+    validateKeyPrefix(keyPrefix)
+    this.#begin('listNames', options)
+    return await listNames(this.#bucket, keyPrefix, options)
   }
 
   async flush(options: OpOptions = {}): Promise<void> {
     this.#begin('flush', options)
-    const { signal } = options
-    const settled = Promise.allSettled(this.#changes)
-    if (signal === undefined) return void (await settled)
-    await new Promise<void>((resolve, reject) => {
-      const onAbort = (): void => reject(signal.reason as Error)
-      signal.addEventListener('abort', onAbort, { once: true })
-      void settled.then(() => {
-        signal.removeEventListener('abort', onAbort)
-        resolve()
-      })
-    })
+    await untilAborted(Promise.allSettled(this.#changes), options.signal)
   }
 
   async close(): Promise<void> {
@@ -161,6 +176,5 @@ export async function openGcsBackend(
   const { clock = systemClock } = internals
   const credentials = await openCredentials(options, { logger, clock, signal }, internals)
   const client = new GcsClient(options, credentials, clock)
-  const retry = { clock, retryTimeoutMs: options.retryTimeoutMs }
-  return new GcsBackend({ options, client, clock, retry, background: new Set() })
+  return new GcsBackend({ options, client, clock, background: new Set() })
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { answerError, classifyGcsError, GcsError, isRetryable, networkError } from './errors.ts'
+import { answerError, classifyGcsError, GcsError, networkError } from './errors.ts'
 
 function answered(status: number, reason: string, message: string): GcsError {
   const body = JSON.stringify({ error: { code: status, message, errors: [{ reason, message }] } })
@@ -13,9 +13,8 @@ describe('classifyGcsError', () => {
     [403, 'forbidden', 'x does not have storage.objects.get access', 'permission'],
     [403, 'rateLimitExceeded', 'Rate Limit Exceeded', 'throttled'],
     [403, 'userRateLimitExceeded', 'User Rate Limit Exceeded', 'throttled'],
-    [404, 'notFound', 'No such object: b/k', 'not-found'],
-    [404, 'notFound', 'The specified bucket does not exist.', 'permanent'],
-    [404, 'notFound', 'Not Found', 'permanent'],
+    // Of an object or of the bucket: `isMissingObject` finds out.
+    [404, 'notFound', 'No such object: b/k', 'permanent'],
     [408, '', '', 'temporary'],
     [409, 'conflict', 'The conditional request conflicted', 'temporary'],
     [412, 'conditionNotMet', 'x', 'permanent'],
@@ -49,7 +48,6 @@ describe('classifyGcsError', () => {
   it('says nothing of errors that are not its own, whatever they are', () => {
     for (const value of [undefined, null, 'x', {}, new Error('x'), Object.assign(new Error('x'), { status: 503 })]) {
       expect(classifyGcsError(value)).toBeUndefined()
-      expect(isRetryable(value)).toBe(false)
     }
   })
 })

@@ -105,29 +105,17 @@ export function classifyGcsError(error: unknown): ErrorClass | undefined {
   const { failure } = error
   if (failure.kind === 'network') return UNTRUSTED.test(failure.code ?? '') ? 'permanent' : 'temporary'
   if (failure.kind === 'credentials') return failure.lost ? 'permission' : 'temporary'
-  return classifyAnswer(failure.status, failure.reason, error.message)
+  return classifyAnswer(failure.status, failure.reason)
 }
 
-function classifyAnswer(status: number, reason: string, message: string): ErrorClass {
+function classifyAnswer(status: number, reason: string): ErrorClass {
   if (status === 429 || (status === 403 && THROTTLED_REASONS.has(reason))) return 'throttled'
   if (status === 401 || status === 403) return 'permission'
-  if (status === 404) return message.includes('No such object') ? 'not-found' : 'permanent'
   if (status === 408 || status === 409 || status >= 500) return 'temporary'
   return 'permanent'
-}
-
-/** Whether the same request may succeed if it is made again. */
-export function isRetryable(error: unknown): boolean {
-  const known = classifyGcsError(error)
-  return known === 'temporary' || known === 'throttled'
 }
 
 /** Whether the store answered with this status. */
 export function hasStatus(error: unknown, ...statuses: number[]): error is GcsError {
   return error instanceof GcsError && error.status !== undefined && statuses.includes(error.status)
-}
-
-/** Whether the store refused content because it has not the checksum that came with it. */
-export function isOtherContent(error: unknown): boolean {
-  return hasStatus(error, 400) && /doesn't match calculated/.test(error.message)
 }

@@ -1,29 +1,25 @@
-import { type Bucket, objectUrl } from './bucket.ts'
-import { classifyGcsError, hasStatus } from './errors.ts'
-import { withRetries } from './client/retry.ts'
+import type { Waiter } from '@nexus/objectstore'
+import { type Bucket, objectUrl, repeat } from './bucket.ts'
+import { hasStatus } from './errors.ts'
 
 /**
- * Whether a 404 is about the object. Taking a missing bucket for a missing object would read a mistyped store as one that has
- * never seen the session, and the vendor has answered "no such object" for both, emulators answer "not found" for both. So the
- * bucket is asked for, unless it has answered before.
+ * Whether a 404 is about the object. The store answers 404 for a missing object and for a missing bucket, and taking the one
+ * for the other would read a mistyped store as one that has never seen the session. So the bucket is asked for.
  *
- * @throws GcsError of the missing bucket
+ * @throws GcsError of the missing bucket, or of one that may not be listed
  */
-export async function isMissingObject(bucket: Bucket, error: unknown, signal: AbortSignal): Promise<boolean> {
-  if (!hasStatus(error, 404) || error.message.includes('bucket does not exist')) return false
-  const explicit = classifyGcsError(error) === 'not-found'
-  if (explicit && bucket.client.hasSucceeded) return true
+export async function isMissingObject(
+  bucket: Bucket,
+  error: unknown,
+  waiter: Waiter & { signal: AbortSignal },
+): Promise<boolean> {
+  if (!hasStatus(error, 404)) return false
   const url = objectUrl(bucket, undefined, { maxResults: '1', fields: 'kind' })
-  try {
-    return await withRetries(bucket.retry, signal, () =>
-      bucket.client.send({ op: 'objects.list', method: 'GET', url, signal }, async (answer) => {
-        return (JSON.parse(await answer.text()) as { kind?: unknown }).kind === 'storage#objects'
-      }),
-    )
-  } catch (failure) {
-    signal.throwIfAborted()
-    if (hasStatus(failure, 404)) throw failure
-    // Who may not list, or not now, has the store's own word.
-    return explicit
-  }
+  const request = { op: 'objects.list', method: 'GET', url, ...waiter } as const
+  return repeat(bucket, waiter, () =>
+    bucket.client.send(request, async (answer) => {
+      const listing: unknown = JSON.parse(await answer.text())
+      return (listing as { kind?: unknown } | null)?.kind === 'storage#objects'
+    }),
+  )
 }

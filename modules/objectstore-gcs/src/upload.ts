@@ -1,45 +1,36 @@
-import { NexusError, type OpOptions, quoteKey } from '@nexus/objectstore'
-import { type Bucket, objectName } from './bucket.ts'
-import { classifyGcsError, GcsError, hasStatus, isOtherContent } from './errors.ts'
-import { LocalSource } from './transfer/local-source.ts'
-import { insertObject } from './transfer/single.ts'
+import { monotonicProgress, NexusError, type OpOptions, openSnapshot, quoteKey } from '@nexus/objectstore'
+import { type Bucket, objectName, repeat } from './bucket.ts'
+import { hasStatus } from './errors.ts'
+import { crc32cOf } from './transfer/crc32c.ts'
 import { uploadInChunks } from './transfer/parts.ts'
-import { withRetries } from './client/retry.ts'
-import { Tally } from './transfer/tally.ts'
+import { insertObject } from './transfer/single.ts'
 import type { Upload } from './transfer/upload-job.ts'
+
+/** How often a file whose content changes between its checksum and its upload is read. */
+const MOST_READS = 3
 
 /** Stores a file's first `size` bytes under a key, whatever is there. Repeated until it is in: the content is the same. */
 export async function putObject(bucket: Bucket, key: string, localPath: string, options: OpOptions): Promise<void> {
   await withUpload(bucket, key, localPath, options, async (upload) => {
-    const { source, signal } = upload
-    const chunked = source.sizeBytes > bucket.options.resumableThresholdBytes
+    const chunked = upload.file.size > bucket.options.resumableThresholdBytes
     for (let reads = 1; ; reads++) {
       try {
         if (chunked) await uploadInChunks(bucket, upload)
-        else await withRetries(bucket.retry, signal, () => insertObject(bucket, upload, {}))
-        return
+        else await repeat(bucket, upload, () => insertObject(bucket, upload, {}))
+        return true
       } catch (error) {
-        if (!isOtherContent(error)) throw error
+        if (!(await hasChanged(upload, error))) throw error
         if (reads === MOST_READS) throw keepsChanging(key, localPath, error)
-        upload.crc32c = await source.crc32c(signal)
       }
     }
   })
 }
 
-/** How often a file whose content changes between its checksum and its upload is read. */
-const MOST_READS = 3
-
-function keepsChanging(key: string, path: string, cause: unknown): NexusError {
-  const message = `${path} kept changing while it was stored as ${quoteKey(key)}`
-  return new NexusError('UNAVAILABLE', message, { op: 'objectstore.put', key, cause })
-}
-
 /**
- * Creates an object if its name is free. One attempt: a second would be told of the first one's own object.
+ * Creates an object if its name is free, in one attempt.
  *
  * @returns whether it was created
- * @throws NexusError `OUTCOME_UNKNOWN` when it may have happened
+ * @throws GcsError what the attempt failed with: it may have happened
  */
 export async function createObject(
   bucket: Bucket,
@@ -47,45 +38,51 @@ export async function createObject(
   localPath: string,
   options: OpOptions,
 ): Promise<boolean> {
-  return await withUpload(bucket, key, localPath, options, async (upload) => {
+  return withUpload(bucket, key, localPath, options, async (upload) => {
     try {
       await insertObject(bucket, upload, { ifGenerationMatch: '0' })
       return true
     } catch (error) {
       upload.signal.throwIfAborted()
       if (hasStatus(error, 412)) return false
-      if (isOtherContent(error)) throw keepsChanging(key, localPath, error)
-      if (!mayHaveHappened(error)) throw error
-      const message = `whether ${quoteKey(key)} was created is not known: ${(error as Error).message}`
-      throw new NexusError('OUTCOME_UNKNOWN', message, { op: 'objectstore.putIfAbsent', key, cause: error })
+      throw (await hasChanged(upload, error)) ? keepsChanging(key, localPath, error) : error
     }
   })
 }
 
-function mayHaveHappened(error: unknown): boolean {
-  if (!(error instanceof GcsError)) return false
-  const { failure } = error
-  if (failure.kind === 'network') return failure.sent
-  // A conflict is a refusal; what a gateway says about a backend that went silent is none.
-  return failure.kind === 'answer' && failure.status !== 409 && classifyGcsError(error) === 'temporary'
+/**
+ * Whether the store refused a request because the content is not that of the checksum that came with it: its code for that
+ * stands for much else, but the file tells. The upload has the new checksum then.
+ */
+async function hasChanged(upload: Upload, error: unknown): Promise<boolean> {
+  if (!hasStatus(error, 400)) return false
+  const crc32c = await crc32cOf(upload.file, upload.signal)
+  const changed = crc32c !== upload.crc32c
+  upload.crc32c = crc32c
+  return changed
 }
 
-async function withUpload<T>(
+function keepsChanging(key: string, path: string, cause: unknown): NexusError {
+  const message = `${path} kept changing while it was stored as ${quoteKey(key)}`
+  return new NexusError('UNAVAILABLE', message, { op: 'objectstore.put', key, cause })
+}
+
+async function withUpload(
   bucket: Bucket,
   key: string,
   localPath: string,
-  { signal = new AbortController().signal, onProgress }: OpOptions,
-  run: (upload: Upload) => Promise<T>,
-): Promise<T> {
+  { signal = new AbortController().signal, onProgress, onWait }: OpOptions,
+  run: (upload: Upload) => Promise<boolean>,
+): Promise<boolean> {
   signal.throwIfAborted()
-  const source = await LocalSource.open(localPath)
+  const file = await openSnapshot(localPath)
   try {
-    const tally = new Tally(source.sizeBytes, onProgress)
-    const crc32c = await source.crc32c(signal)
-    const value = await run({ name: objectName(bucket, key), source, crc32c, signal, tally })
-    if (value !== false) tally.finished()
-    return value
+    const progress = monotonicProgress(onProgress)
+    const crc32c = await crc32cOf(file, signal)
+    const stored = await run({ name: objectName(bucket, key), file, crc32c, signal, onWait, progress })
+    if (stored) progress.finished(file.size)
+    return stored
   } finally {
-    await source.close()
+    await file.close()
   }
 }

@@ -1,7 +1,7 @@
 import type { Clock, TimerHandle } from '@nexus/objectstore'
 
-/** Waits of the backend between attempts are shorter; its patience with silence, tokens and opening is not. */
-const SKIPPED_BELOW_MS = 5_000
+/** Its patience with silence, tokens and opening is this or more; waits between attempts are drawn, and never whole. */
+const HELD_FROM_MS = 5_000
 
 interface Held extends TimerHandle {
   delayMs: number
@@ -26,7 +26,7 @@ export class SkippingClock implements Clock {
 
   setTimeout(callback: () => void, delayMs: number): TimerHandle {
     const handle: Held = { delayMs, callback, unref: () => handle }
-    if (delayMs >= SKIPPED_BELOW_MS) {
+    if (delayMs >= HELD_FROM_MS && Number.isInteger(delayMs)) {
       this.#held.add(handle)
       return handle
     }

@@ -50,6 +50,8 @@ export class ConditionalWrites {
       })
       probes.set(options.bucket, verdict)
     }
+    // Whoever waits for it may have gone by then.
+    verdict.catch(() => undefined)
     await untilAborted(verdict, signal)
   }
 }

@@ -4,6 +4,8 @@ import { promisify } from 'node:util'
 import { GetObjectCommand, type GetObjectCommandOutput, HeadObjectCommand } from '@aws-sdk/client-s3'
 import {
   type ByteRange,
+  decoderOf,
+  encodingOf,
   NexusError,
   ObjectNotFoundError,
   quoteKey,
@@ -14,7 +16,6 @@ import {
 import type { Connection, RequestContext } from './client/connection.ts'
 import { S3RequestError, toRequestError, unexpectedAnswer } from './errors.ts'
 import { fullKeyOf } from './keys.ts'
-import { decoderOf, encodingOf } from './transfer/encoding.ts'
 
 const writeTo = promisify(write)
 

@@ -1,6 +1,3 @@
-/** A named place where a test may throw or kill the process. Called in the worker, synchronously. */
-export type Failpoint = (name: FsFailpoint) => void
-
 /** Every failpoint of this backend. A crash at any of them leaves each object whole: its old content or its new one. */
 export const FAILPOINTS = [
   'fs:temp-created',
@@ -15,6 +12,5 @@ export const FAILPOINTS = [
   'fs:directory-made',
 ] as const
 
+/** Called in the worker, synchronously. */
 export type FsFailpoint = (typeof FAILPOINTS)[number]
-
-export const noFailpoint: Failpoint = () => undefined

@@ -1,13 +1,7 @@
-import { randomBytes } from 'node:crypto'
+import { engineTempName, isAbandonedTemp, isEngineTempName } from '@nexus/host'
 import { NexusError } from '@nexus/objectstore'
 import { CREATE_FLAGS, errorCode, unless, type SyncFileSystem } from './file-system.ts'
 import { TEMP_DIRECTORY } from '../keys.ts'
-import { isRunning, processScope } from './process-scope.ts'
-
-const NAME = /^([0-9a-f]{8})-([0-9a-z]+)-[0-9a-z]+$/
-
-/** How long a temp file whose writer can't be judged by its pid is left alone: 24 hours after its last write, in ms. */
-export const TEMP_GRACE_MS: number = 24 * 60 * 60 * 1000
 
 /** A file being written, not yet under its name. */
 export interface TempFile {
@@ -23,10 +17,6 @@ export class TempDirectory {
   readonly path: string
   readonly #fs: SyncFileSystem
   readonly #modes: { file: number; directory: number }
-  readonly #own = new Set<string>()
-  // Apart from the other threads of this process; the counter tells the names of this one apart.
-  readonly #run = randomBytes(6).toString('hex')
-  #counter = 0
 
   constructor(bucket: string, fs: SyncFileSystem, modes: { file: number; directory: number }) {
     this.path = `${bucket}/${TEMP_DIRECTORY}`
@@ -34,13 +24,11 @@ export class TempDirectory {
     this.#modes = modes
   }
 
-  /** A new file that counts as live until it is released. The caller closes the descriptor. */
+  /** A new file. The caller closes the descriptor. */
   create(): TempFile {
     this.#ensure()
-    const name = `${processScope}-${process.pid.toString(36)}-${this.#run}${(this.#counter++).toString(36)}`
-    const path = `${this.path}/${name}`
+    const path = `${this.path}/${engineTempName()}`
     const fd = this.#fs.openSync(path, CREATE_FLAGS, this.#modes.file)
-    this.#own.add(name)
     return { path, fd }
   }
 
@@ -50,12 +38,6 @@ export class TempDirectory {
     try {
       this.#fs.unlinkSync(temp.path)
     } catch {}
-    this.forget(temp)
-  }
-
-  /** The temp file has become an object by a rename. */
-  forget({ path }: TempFile): void {
-    this.#own.delete(path.slice(this.path.length + 1))
   }
 
   /**
@@ -65,13 +47,10 @@ export class TempDirectory {
   reclaim(nowMs: number): number {
     let removed = 0
     for (const name of unless(['ENOENT', 'ENOTDIR'], () => this.#fs.readdirSync(this.path)) ?? []) {
-      const match = NAME.exec(name)
-      if (match === null || this.#own.has(name)) continue
       const path = `${this.path}/${name}`
       const stat = this.#fs.lstatSync(path, { throwIfNoEntry: false })
       if (stat?.isFile() !== true) continue
-      const dead = match[1] === processScope && !isRunning(Number.parseInt(match[2] ?? '', 36))
-      if (!dead && nowMs - stat.mtimeMs <= TEMP_GRACE_MS) continue
+      if (!isEngineTempName(name) || !isAbandonedTemp(name, stat.mtimeMs, nowMs)) continue
       if (unless(['ENOENT'], () => (this.#fs.unlinkSync(path), true)) === true) removed++
     }
     return removed

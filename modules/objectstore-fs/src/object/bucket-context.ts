@@ -1,7 +1,8 @@
+import { noFailpoint, type SyncFailpoint } from '@nexus/host'
 import { BucketIdentity } from '../disk/bucket-identity.ts'
 import { DirectoryGroup } from '../disk/directory-group.ts'
 import { DurableObjects } from '../disk/durable-objects.ts'
-import { noFailpoint, type Failpoint } from '../disk/failpoint.ts'
+import type { FsFailpoint } from '../disk/failpoint.ts'
 import { nodeFileSystem, type SyncFileSystem } from '../disk/file-system.ts'
 import type { FsOptions } from '../options.ts'
 import { TempDirectory } from '../disk/temp-directory.ts'
@@ -17,7 +18,7 @@ export interface BucketContext {
   readonly temps: TempDirectory
   readonly directories: DirectoryGroup
   readonly durableObjects: DurableObjects
-  readonly failpoint: Failpoint
+  readonly failpoint: SyncFailpoint<FsFailpoint>
   /** Copies go through it, a chunk per synchronous step, so that memory stays flat whatever runs at once. */
   readonly chunk: Buffer
   /** What a chunk is compared with. */
@@ -29,7 +30,10 @@ const CHUNK_BYTES = 1024 * 1024
 
 export function createBucketContext(
   options: FsOptions,
-  { fs = nodeFileSystem, failpoint = noFailpoint }: { fs?: SyncFileSystem; failpoint?: Failpoint } = {},
+  {
+    fs = nodeFileSystem,
+    failpoint = noFailpoint,
+  }: { fs?: SyncFileSystem; failpoint?: SyncFailpoint<FsFailpoint> } = {},
 ): BucketContext {
   const { bucket, fsync, directoryMode, fileMode } = options
   return {

@@ -1,4 +1,3 @@
-import { Worker } from 'node:worker_threads'
 import { type Logger, NexusError, type OpOptions, type Progress } from '@nexus/objectstore'
 import { fromWire } from '../errors.ts'
 import type { FsOptions } from '../options.ts'
@@ -11,6 +10,7 @@ import {
   type WorkerData,
   type WorkerInternals,
 } from './protocol.ts'
+import { findWorkerFile, startThread, type Thread } from './thread.ts'
 
 /** How long a call that was aborted may take to stop before its caller is let go, in ms. */
 const ABORT_GRACE_MS = 2_000
@@ -25,11 +25,12 @@ interface Waiting {
   id: number
   operation: Operation
   onProgress: ((progress: Progress) => void) | undefined
+  /** Ends the wait for its turn, which counts against no limit. */
+  resume: (() => void) | undefined
   settle: (outcome: { value: unknown } | { error: unknown }) => void
 }
 
-/** Where the worker's code is: a source in tests, its build in a package. */
-const WORKER_URL = new URL(`./worker${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
+const WORKER_FILE = findWorkerFile(import.meta.url)
 
 /**
  * The main thread's end of a bucket's worker. Starts the thread with the first call, keeps the process alive only while
@@ -43,7 +44,7 @@ export class WorkerClient {
   readonly #inWorker = new Map<number, Waiting>()
   readonly #queue: Waiting[] = []
   readonly #onExit = (code: number): void => this.#endOfProcess(code)
-  #worker: Worker | undefined
+  #worker: Thread | undefined
   #nextId = 1
   readonly #idleWaiters: (() => void)[] = []
   #closed = false
@@ -60,7 +61,7 @@ export class WorkerClient {
    */
   async call<Op extends Operation['op']>(
     operation: Extract<Operation, { op: Op }>,
-    { signal, onProgress }: OpOptions = {},
+    { signal, onProgress, onWait }: OpOptions = {},
   ): Promise<Answers[Op]> {
     signal?.throwIfAborted()
     if (this.#closed) throw closedError(operation.op)
@@ -75,8 +76,10 @@ export class WorkerClient {
         id: this.#nextId++,
         operation,
         onProgress: onProgress && ((progress) => signal?.aborted !== true && onProgress(progress)),
+        resume: undefined,
         settle: (outcome) => {
           clearTimeout(grace)
+          waiting.resume?.()
           signal?.removeEventListener('abort', onAbort)
           // Whatever came of it: a caller that has given up hears its own reason.
           if (signal?.aborted === true) reject(signal.reason as Error)
@@ -87,6 +90,7 @@ export class WorkerClient {
       signal?.addEventListener('abort', onAbort, { once: true })
       this.#queue.push(waiting)
       this.#feed()
+      if (this.#queue.includes(waiting)) waiting.resume = onWait?.()
     })
   }
 
@@ -123,31 +127,33 @@ export class WorkerClient {
       const waiting = this.#queue.shift()
       if (waiting === undefined) break
       this.#worker ??= this.#start()
+      waiting.resume?.()
+      waiting.resume = undefined
       this.#inWorker.set(waiting.id, waiting)
       this.#worker.ref()
       this.#post({ kind: 'call', id: waiting.id, operation: waiting.operation })
     }
   }
 
-  #start(): Worker {
+  #start(): Thread {
     const data: WorkerData = {
       options: this.#options,
       activity: this.#activity.buffer,
       internals: this.#internals,
     }
     this.#activity.fill(0)
-    const worker = new Worker(WORKER_URL, {
-      workerData: data,
-      name: 'nexus-fs-bucket',
-      // Flags of the process, like --input-type, are not for this thread. Sources need their loader.
-      ...(WORKER_URL.pathname.endsWith('.js') ? { execArgv: [] } : {}),
-    })
-    worker.on('message', (message: FromWorker) => this.#receive(message))
-    let failure: unknown
-    worker.on('error', (error) => (failure = error))
-    worker.on('exit', () => this.#ended(worker, failure))
-    if (!process.listeners('exit').includes(this.#onExit)) process.on('exit', this.#onExit)
-    return worker
+    const thread = startThread(this.#internals.withoutThread === true ? undefined : WORKER_FILE, data)
+    if (!thread.isOwn) {
+      const remedy = 'leave @nexus/objectstore-fs out of the bundle, or put its dist/objectstore-fs-worker.js beside it'
+      this.#logger.warn(
+        { bucket: this.#options.bucket },
+        `objectstore-fs-worker.js is missing, so file calls run on this thread and a dead mount would stop it: ${remedy}`,
+      )
+    }
+    thread.onMessage((message) => this.#receive(message))
+    thread.onExit((failure) => this.#ended(thread, failure))
+    if (thread.isOwn && !process.listeners('exit').includes(this.#onExit)) process.on('exit', this.#onExit)
+    return thread
   }
 
   #receive(message: FromWorker): void {
@@ -198,7 +204,7 @@ export class WorkerClient {
     return true
   }
 
-  #ended(worker: Worker, failure: unknown): void {
+  #ended(worker: Thread, failure: unknown): void {
     if (this.#worker !== worker) return
     this.#worker = undefined
     const lost = [...this.#inWorker.values()]
@@ -223,7 +229,7 @@ export class WorkerClient {
   }
 
   #post(message: ToWorker): void {
-    this.#worker?.postMessage(message)
+    this.#worker?.post(message)
   }
 
   /**

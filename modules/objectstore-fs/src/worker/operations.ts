@@ -3,7 +3,7 @@ import type { BucketContext } from '../object/bucket-context.ts'
 import type { Call } from './call.ts'
 import { getObject, hydratePrefix } from '../download.ts'
 import { keySegments } from '../keys.ts'
-import { listObjects } from '../list.ts'
+import { listNames, listObjects } from '../list.ts'
 import type { Answers, Operation } from './protocol.ts'
 import { deleteObject } from '../remove.ts'
 import { createObject, putObject } from '../upload.ts'
@@ -45,6 +45,7 @@ const handlers: { [Op in Operation['op']]: Handler<Op> } = {
     const { objects } = await listObjects(context, segments, key, call)
     return { value: objects }
   },
+  listNames: async (context, { segments }, call) => ({ value: await listNames(context, segments, call) }),
   hydrate: async (context, operation, call) => {
     const toSegments = (key: string): string[] => keySegments(context.bucket, operation.prefix, key)
     const progress = await hydratePrefix(context, operation, toSegments, operation.destination, call)

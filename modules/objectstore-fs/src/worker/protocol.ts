@@ -17,6 +17,8 @@ export interface WorkerInternals {
   hang?: { op: Operation['op']; fifo: string }
   /** How long a worker that does not answer is waited for, in ms, instead of the constants. */
   patienceMs?: number
+  /** As in a bundle that left the worker's file behind. */
+  withoutThread?: boolean
 }
 
 /** Words of the shared activity array, by which the main thread can judge a worker that does not answer. */
@@ -35,6 +37,7 @@ export type Operation =
   | { op: 'get'; key: string; segments: string[]; localPath: string; range: ByteRange }
   | { op: 'delete'; key: string; segments: string[] }
   | { op: 'list'; key: string; segments: string[] }
+  | { op: 'listNames'; key: string; segments: string[] }
   | { op: 'hydrate'; prefix: string; key: string; segments: string[]; destination: string }
   | { op: 'flush' }
 
@@ -46,6 +49,7 @@ export interface Answers {
   get: undefined
   delete: undefined
   list: FoundObject[]
+  listNames: string[]
   hydrate: undefined
   flush: undefined
 }

@@ -1,10 +1,13 @@
+import { Slices } from '@nexus/host'
 import type { Progress } from '@nexus/objectstore'
 import type { Call } from './call.ts'
 import type { FromWorker } from './protocol.ts'
-import { breathe } from './time-slice.ts'
 
 /** Reports that may be under way unheard, twice over: of each so many one asks to be acknowledged. */
 const WINDOW = 8
+
+/** The calls of a bucket run on one thread by synchronous file operations; here they take turns, and let messages in. */
+const slices = new Slices({ sliceMs: 8 })
 
 /** A call as the worker runs it. */
 export class WorkerCall implements Call {
@@ -42,7 +45,7 @@ export class WorkerCall implements Call {
       this.#send({ kind: 'progress', id: this.#id, progress: this.#last, acknowledge })
       if (acknowledge) await this.#caughtUp()
     }
-    await breathe()
+    await slices.rest()
     this.signal.throwIfAborted()
   }
 

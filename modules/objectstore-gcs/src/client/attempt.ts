@@ -2,6 +2,9 @@ import { setMaxListeners } from 'node:events'
 import type { Clock, TimerHandle } from '@nexus/objectstore'
 import { GcsError } from '../errors.ts'
 
+/** A shorter drain is within the patience that there is anyway. */
+const LEAST_DRAIN_MS = 1_000
+
 /**
  * One request under watch: it ends when the caller's signal fires, when nothing moves for too long, or when something of ours
  * breaks that its stream does not pass on.
@@ -13,9 +16,11 @@ export class Attempt {
   readonly #caller: AbortSignal
   readonly #onCallerAbort: () => void
   readonly #op: string
+  readonly #drainMs: () => number
   #timer: TimerHandle | undefined
 
-  constructor(op: string, caller: AbortSignal, clock: Clock, idleTimeoutMs: number) {
+  constructor(op: string, caller: AbortSignal, clock: Clock, idleTimeoutMs: number, drainMs: () => number) {
+    this.#drainMs = drainMs
     this.#op = op
     this.#caller = caller
     this.#clock = clock
@@ -36,10 +41,18 @@ export class Attempt {
   moved(): void {
     if (this.#timer !== undefined) this.#clock.clearTimeout(this.#timer)
     if (this.#abort.signal.aborted) return
-    this.#timer = this.#clock.setTimeout(() => {
-      const message = `${this.#op} got no answer: nothing moved for ${this.#idleTimeoutMs / 1000} s`
-      this.fail(new GcsError(this.#op, message, { kind: 'network', code: undefined, sent: true }))
-    }, this.#idleTimeoutMs)
+    this.#timer = this.#clock.setTimeout(() => this.#silent(this.#idleTimeoutMs), this.#idleTimeoutMs)
+  }
+
+  #silent(forMs: number): void {
+    // What was handed over may still be on its way: only the answer tells.
+    const moreMs = Math.ceil(this.#idleTimeoutMs + this.#drainMs() - forMs)
+    if (moreMs >= LEAST_DRAIN_MS) {
+      this.#timer = this.#clock.setTimeout(() => this.#silent(forMs + moreMs), moreMs)
+      return
+    }
+    const message = `${this.#op} got no answer: nothing moved for ${forMs / 1000} s`
+    this.fail(new GcsError(this.#op, message, { kind: 'network', code: undefined, sent: true }))
   }
 
   /** Ends the request with an error of ours. */

@@ -1,13 +1,12 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import type { Readable } from 'node:stream'
-import { type Clock, isNexusError } from '@nexus/objectstore'
+import { type Clock, decoderOf, encodingOf, isNexusError, Slots, type Waiter } from '@nexus/objectstore'
 import type { AuthClient } from 'google-auth-library'
 import { Attempt } from './attempt.ts'
 import type { Credentials } from './credentials.ts'
 import { answerError, GcsError, networkError } from '../errors.ts'
 import type { GcsOptions } from '../options.ts'
-import { Slots } from '../gate.ts'
 import { transfer } from './exchange.ts'
 
 /** The body of one request. It is opened anew for every attempt. */
@@ -18,7 +17,7 @@ export interface RequestBody {
 }
 
 /** One request to the JSON API. */
-export interface ApiRequest {
+export interface ApiRequest extends Waiter {
   /** The API's name of the operation, for errors. */
   op: string
   method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -29,6 +28,8 @@ export interface ApiRequest {
   /** Statuses that are answers and not failures, besides 2xx. */
   expected?: readonly number[]
   signal: AbortSignal
+  /** Bytes of the answer, where they are known to be many. */
+  answerBytes?: number | undefined
   /** Called as bytes of the body leave, with how many. */
   onSent?: (bytes: number) => void
 }
@@ -37,7 +38,7 @@ export interface ApiRequest {
 export interface ApiAnswer {
   status: number
   headers: Readonly<Record<string, string | undefined>>
-  /** The body as it comes. Silence on it ends the request. */
+  /** The body, without what a proxy may have encoded it with. Silence on it ends the request. */
   chunks(): AsyncGenerator<Buffer>
   /** The whole body, for those that are small. */
   text(): Promise<string>
@@ -53,7 +54,6 @@ export class GcsClient {
   readonly #idleTimeoutMs: number
   readonly #slots: Slots
   readonly #agent: HttpAgent | undefined
-  #hasSucceeded = false
 
   constructor(options: GcsOptions, credentials: Credentials, clock: Clock) {
     this.#credentials = credentials
@@ -70,18 +70,19 @@ export class GcsClient {
    * @throws GcsError; the signal's reason; what `read` throws
    */
   async send<T>(request: ApiRequest, read: (answer: ApiAnswer) => Promise<T>): Promise<T> {
-    return await this.#slots.run(request.signal, async () => {
+    const sentBytes = typeof request.body === 'object' ? request.body.sizeBytes : 0
+    const leave = await this.#slots.enter(Math.max(sentBytes, request.answerBytes ?? 0), request)
+    const answered = this.#slots.hand(sentBytes)
+    try {
       const first = await this.#attempt(request, read)
       if (!('stale' in first)) return first.value
       const second = await this.#attempt(request, read)
       if ('stale' in second) throw second.stale
       return second.value
-    })
-  }
-
-  /** Whether the bucket has ever done what it was asked to. */
-  get hasSucceeded(): boolean {
-    return this.#hasSucceeded
+    } finally {
+      answered()
+      leave()
+    }
   }
 
   /** Closes idle connections. */
@@ -95,7 +96,9 @@ export class GcsClient {
   ): Promise<{ value: T } | { stale: GcsError }> {
     const { op, signal, url } = request
     const client = await this.#credentials.ready(signal, url)
-    const attempt = new Attempt(op, signal, this.#clock, this.#idleTimeoutMs)
+    const attempt = new Attempt(op, signal, this.#clock, this.#idleTimeoutMs, () =>
+      request.body === undefined ? 0 : this.#slots.drainMs,
+    )
     let answerBody: Readable | undefined
     const body = openBody(request, attempt)
     try {
@@ -104,12 +107,11 @@ export class GcsClient {
       const { status } = response
       const headers = response.headers as ApiAnswer['headers']
       attempt.moved()
-      const stream = answerBody
+      const encoding = addedEncoding(headers)
+      const stream = encoding === undefined ? answerBody : decoderOf(encoding, answerBody, op)
       const chunks = (): AsyncGenerator<Buffer> => watchedChunks(stream, attempt)
       if ((status >= 200 && status < 300) || request.expected?.includes(status) === true) {
-        const value = await read({ status, headers, chunks, text: () => textOf(chunks()) })
-        this.#hasSucceeded = true
-        return { value }
+        return { value: await read({ status, headers, chunks, text: () => textOf(chunks()) }) }
       }
       const failure = answerError(op, status, headers, await textOf(chunks(), SHOWN_ERROR_BYTES))
       if (status !== 401) throw failure
@@ -172,6 +174,18 @@ function isOurs(error: unknown): boolean {
   if (!(error instanceof Error) || 'config' in error) return false
   if ('path' in error && typeof error.path === 'string') return true
   return (error instanceof TypeError || error instanceof RangeError) && !('code' in error)
+}
+
+/**
+ * An encoding that the store did not put on: a proxy's. An object may be stored encoded, and comes so; without the store's word
+ * of that, a length that is the object's own says the same.
+ */
+function addedEncoding(headers: ApiAnswer['headers']): string | undefined {
+  const encoding = encodingOf(headers['content-encoding'])
+  const stored = encodingOf(headers['x-goog-stored-content-encoding'])
+  const length = headers['content-length']
+  const isStoredLength = length !== undefined && length === headers['x-goog-stored-content-length']
+  return encoding === stored || isStoredLength ? undefined : encoding
 }
 
 function openBody(request: ApiRequest, attempt: Attempt): Readable | undefined {

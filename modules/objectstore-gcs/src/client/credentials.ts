@@ -56,7 +56,7 @@ export class Credentials {
     const work = async (): Promise<AuthClient> => {
       const client = await this.find()
       pending = this.#client
-      await client.getRequestHeaders(url)
+      assertToken(await client.getRequestHeaders(url))
       return client
     }
     try {
@@ -160,6 +160,15 @@ function tokenError(error: unknown): GcsError {
   const detail = error instanceof Error && typeof error.message === 'string' ? error.message : 'unknown failure'
   return new GcsError(OP, `no access token: ${detail}`, { kind: 'credentials', lost })
 }
+
+/** A token endpoint that answers nonsense with 200, say a portal, leads the SDK to sign with the word `undefined`. */
+function assertToken(headers: Readonly<Record<string, string | undefined>>): void {
+  const given = headers['Authorization'] ?? headers['authorization']
+  if (given === undefined || !NO_TOKEN.test(given)) return
+  throw new GcsError(OP, 'the token endpoint answered without a token', { kind: 'credentials', lost: false })
+}
+
+const NO_TOKEN = /^Bearer *(?:undefined|null|\[object .*)?$/
 
 function isNetworkCode(code: unknown): boolean {
   return typeof code === 'string' && /^E(CONN|HOST|NET|TIMEDOUT|PIPE|AI_|NOTFOUND|SOCKET)/.test(code)

@@ -1,3 +1,5 @@
+import type { Snapshot } from '@nexus/objectstore'
+
 const POLYNOMIAL = 0x82f63b78
 // Eight bytes at a time, a table for each place.
 const T0 = firstTable()
@@ -19,6 +21,19 @@ function firstTable(): Int32Array {
 
 function nextTable(table: Int32Array): Int32Array {
   return table.map((value) => (value >>> 8) ^ T0[value & 0xff]!)
+}
+
+/** Base64 of the CRC32C of a whole file. Reads it once. */
+export async function crc32cOf(file: Snapshot, signal: AbortSignal): Promise<string> {
+  const sum = new Crc32c()
+  const buffer = Buffer.allocUnsafe(Math.min(file.size, 256 * 1024))
+  for (let at = 0; at < file.size; at += buffer.length) {
+    signal.throwIfAborted()
+    const chunk = buffer.subarray(0, Math.min(buffer.length, file.size - at))
+    await file.fill(chunk, at)
+    sum.update(chunk)
+  }
+  return sum.base64()
 }
 
 /**

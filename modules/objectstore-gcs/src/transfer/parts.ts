@@ -1,9 +1,10 @@
 import type { Readable } from 'node:stream'
-import { type Bucket, uploadUrl } from '../bucket.ts'
+import { NexusError } from '@nexus/objectstore'
+import { type Bucket, objectUrl, repeat, uploadUrl } from '../bucket.ts'
 import type { ApiAnswer, ApiRequest } from '../client/client.ts'
 import { GcsError, hasStatus } from '../errors.ts'
-import { withRetries } from '../client/retry.ts'
-import { checkStored, CONTENT_TYPE, metadataOf, type Upload } from './upload-job.ts'
+import { partStream } from './part-stream.ts'
+import { checkStored, CONTENT_TYPE, describedObject, metadataOf, type Upload } from './upload-job.ts'
 
 /** How long the store is given to forget an upload that was given up. */
 const CANCEL_MS = 2_000
@@ -18,14 +19,15 @@ const STATUS_RESUME_INCOMPLETE = 308
 export async function uploadInChunks(bucket: Bucket, upload: Upload): Promise<void> {
   const session = new Session(bucket, upload)
   try {
-    await withRetries(
-      bucket.retry,
-      upload.signal,
+    await repeat(
+      bucket,
+      upload,
       () => session.advance(),
       () => session.settledBytes,
     )
   } catch (error) {
     session.cancel()
+    await session.removeHalf()
     throw error
   }
 }
@@ -36,6 +38,7 @@ class Session {
   #url: string | undefined
   #unsure = false
   #done = false
+  #halfGeneration: string | undefined
   /** Bytes that the store has said to have. */
   settledBytes = 0
 
@@ -72,7 +75,7 @@ class Session {
   }
 
   async #start(): Promise<void> {
-    const { name, signal, source } = this.#upload
+    const { name, signal, onWait, file } = this.#upload
     const { kmsKeyName } = this.#bucket.options
     const request: ApiRequest = {
       op: 'uploads.start',
@@ -81,10 +84,11 @@ class Session {
       headers: {
         'Content-Type': 'application/json; charset=UTF-8',
         'X-Upload-Content-Type': CONTENT_TYPE,
-        'X-Upload-Content-Length': String(source.sizeBytes),
+        'X-Upload-Content-Length': String(file.size),
       },
       body: metadataOf(this.#bucket, this.#upload),
       signal,
+      onWait,
     }
     const location = await this.#bucket.client.send(request, async (answer) => {
       await answer.text()
@@ -101,8 +105,7 @@ class Session {
   }
 
   async #ask(): Promise<void> {
-    const { signal, source } = this.#upload
-    await this.#put('uploads.status', { 'Content-Range': `bytes */${source.sizeBytes}` }, { signal })
+    await this.#put('uploads.status', { 'Content-Range': `bytes */${this.#upload.file.size}` })
   }
 
   async #askForEnd(): Promise<void> {
@@ -113,24 +116,24 @@ class Session {
   }
 
   async #sendChunk(): Promise<void> {
-    const { signal, source, tally } = this.#upload
+    const { file, progress } = this.#upload
     const first = this.settledBytes
-    const length = Math.min(this.#bucket.options.chunkBytes, source.sizeBytes - first)
+    const length = Math.min(this.#bucket.options.chunkBytes, file.size - first)
     // Everything is there and only the answer is missing: it is asked for.
-    if (length === 0 && source.sizeBytes > 0) return this.#askForEnd()
+    if (length === 0 && file.size > 0) return this.#askForEnd()
     const open = (onBytes: (bytes: number) => void): Readable => {
-      tally.from(first)
-      return source.stream(first, length, onBytes)
+      progress.begin(first)
+      return partStream(file, { offset: first, length }, onBytes)
     }
-    const range = `bytes ${first}-${first + length - 1}/${source.sizeBytes}`
+    const range = `bytes ${first}-${first + length - 1}/${file.size}`
     await this.#put(
       'uploads.chunk',
       { 'Content-Range': range, 'Content-Type': CONTENT_TYPE },
       {
-        signal,
         body: { sizeBytes: length, open },
-        onSent: (bytes) => tally.moved(bytes),
+        onSent: (bytes) => progress.moved(bytes),
       },
+      first + length < file.size,
     )
     if (this.#done || this.settledBytes > first) return
     const message = 'uploads.chunk was answered without anything kept'
@@ -140,21 +143,41 @@ class Session {
   async #put(
     op: string,
     headers: Record<string, string>,
-    rest: Pick<ApiRequest, 'signal'> & Partial<ApiRequest>,
+    rest: Partial<ApiRequest> = {},
+    moreFollows = false,
   ): Promise<void> {
+    const { signal, onWait } = this.#upload
     const expected = [STATUS_RESUME_INCOMPLETE]
-    const request: ApiRequest = { op, method: 'PUT', url: this.#url ?? '', headers, expected, ...rest }
-    await this.#bucket.client.send(request, (answer) => this.#take(answer, op))
+    const request: ApiRequest = { op, method: 'PUT', url: this.#url ?? '', headers, expected, signal, onWait, ...rest }
+    await this.#bucket.client.send(request, (answer) => this.#take(answer, op, moreFollows))
   }
 
-  async #take(answer: ApiAnswer, op: string): Promise<void> {
+  async #take(answer: ApiAnswer, op: string, moreFollows: boolean): Promise<void> {
     if (answer.status !== STATUS_RESUME_INCOMPLETE) {
+      if (moreFollows) await this.#refuseEarlyEnd(answer, op)
       await checkStored(answer, this.#upload, op)
       this.#done = true
       return
     }
     await answer.text()
     const last = /^bytes=0-(\d+)$/.exec(answer.headers['range'] ?? '')?.[1]
-    this.settledBytes = last === undefined ? 0 : Math.min(Number(last) + 1, this.#upload.source.sizeBytes)
+    this.settledBytes = last === undefined ? 0 : Math.min(Number(last) + 1, this.#upload.file.size)
+  }
+
+  /** After the store took a chunk for the whole: half an object must not stay under the name. */
+  async removeHalf(): Promise<void> {
+    if (this.#halfGeneration === undefined) return
+    const url = objectUrl(this.#bucket, this.#upload.name, { ifGenerationMatch: this.#halfGeneration })
+    const request = { op: 'objects.delete', method: 'DELETE', url, signal: AbortSignal.timeout(CANCEL_MS) } as const
+    await this.#bucket.client.send(request, (gone) => gone.text()).catch(() => undefined)
+  }
+
+  async #refuseEarlyEnd(answer: ApiAnswer, op: string): Promise<never> {
+    const { generation } = await describedObject(answer, op)
+    this.#halfGeneration = String(generation)
+    const message =
+      'the store took the first chunk of an upload for the whole object, so it knows no uploads in chunks: ' +
+      'set core.object_store.options.resumable_threshold above the size of the largest file'
+    throw new NexusError('UNSUPPORTED', message, { op: 'objectstore.put' })
   }
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { type Bucket, uploadUrl } from '../bucket.ts'
 import type { ApiRequest } from '../client/client.ts'
+import { partStream } from './part-stream.ts'
 import { checkStored, CONTENT_TYPE, metadataOf, type Upload } from './upload-job.ts'
 
 /**
@@ -9,7 +10,7 @@ import { checkStored, CONTENT_TYPE, metadataOf, type Upload } from './upload-job
  * @see https://cloud.google.com/storage/docs/uploading-objects#rest-upload-objects
  */
 export async function insertObject(bucket: Bucket, upload: Upload, query: Record<string, string>): Promise<void> {
-  const { name, source, signal, tally } = upload
+  const { name, file, signal, onWait, progress } = upload
   const boundary = `nexus-${randomBytes(16).toString('hex')}`
   const head =
     `--${boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n${metadataOf(bucket, upload)}\r\n` +
@@ -22,14 +23,15 @@ export async function insertObject(bucket: Bucket, upload: Upload, query: Record
     url: uploadUrl(bucket, { uploadType: 'multipart', name, kmsKeyName, ...query }),
     headers: { 'Content-Type': `multipart/related; boundary=${boundary}` },
     body: {
-      sizeBytes: Buffer.byteLength(head) + source.sizeBytes + tail.length,
+      sizeBytes: Buffer.byteLength(head) + file.size + tail.length,
       open: (onBytes) => {
-        tally.from(0)
-        return source.stream(0, source.sizeBytes, onBytes, head, tail)
+        progress.begin()
+        return partStream(file, { offset: 0, length: file.size, head, tail }, onBytes)
       },
     },
-    onSent: (bytes) => tally.moved(bytes),
+    onSent: (bytes) => progress.moved(bytes),
     signal,
+    onWait,
   }
   await bucket.client.send(request, (answer) => checkStored(answer, upload, request.op))
 }

@@ -1,17 +1,17 @@
+import type { OpOptions, Snapshot, TransferProgress } from '@nexus/objectstore'
 import type { Bucket } from '../bucket.ts'
 import type { ApiAnswer } from '../client/client.ts'
 import { GcsError } from '../errors.ts'
-import type { LocalSource } from './local-source.ts'
-import type { Tally } from './tally.ts'
 
 /** One upload under way. */
 export interface Upload {
   name: string
-  source: LocalSource
+  file: Snapshot
   /** Base64. The store refuses content with another. */
   crc32c: string
   signal: AbortSignal
-  tally: Tally
+  onWait: OpOptions['onWait']
+  progress: TransferProgress
 }
 
 /** The metadata that goes with an upload. */
@@ -26,20 +26,29 @@ export function metadataOf({ options }: Bucket, { crc32c }: Upload): string {
 
 export const CONTENT_TYPE = 'application/octet-stream'
 
-/** Reads the description of the new object: a gateway that made something else of it must not pass for a success. */
-export async function checkStored(answer: ApiAnswer, { source, crc32c }: Upload, op: string): Promise<void> {
+/** The description of an object, read from an answer. A gateway that made something else of it must not pass for a success. */
+export async function describedObject(
+  answer: ApiAnswer,
+  op: string,
+): Promise<{ size?: unknown; crc32c?: unknown; generation?: unknown }> {
+  const failure = { kind: 'network', code: undefined, sent: true } as const
   const text = await answer.text()
-  let stored: { kind?: unknown; size?: unknown; crc32c?: unknown } | null
+  let described: { kind?: unknown; size?: unknown; crc32c?: unknown; generation?: unknown } | null
   try {
-    stored = JSON.parse(text) as typeof stored
+    described = JSON.parse(text) as typeof described
   } catch {
-    throw new GcsError(op, `${op} got half an answer`, { kind: 'network', code: undefined, sent: true })
+    throw new GcsError(op, `${op} got half an answer`, failure)
   }
-  const isObject = stored?.kind === 'storage#object'
-  if (isObject && Number(stored?.size) === source.sizeBytes && stored?.crc32c === crc32c) return
-  const problem = isObject
-    ? `${op} stored ${String(stored?.size)} bytes with CRC32C ${String(stored?.crc32c)}`
-    : `${op} got an answer that describes no object`
-  const message = `${problem}; the file has ${source.sizeBytes} bytes with ${crc32c}`
+  if (described?.kind !== 'storage#object')
+    throw new GcsError(op, `${op} got an answer that describes no object`, failure)
+  return described
+}
+
+/** Demands that what was stored is what was sent. */
+export async function checkStored(answer: ApiAnswer, { file, crc32c }: Upload, op: string): Promise<void> {
+  const stored = await describedObject(answer, op)
+  if (Number(stored.size) === file.size && stored.crc32c === crc32c) return
+  const problem = `${op} stored ${String(stored.size)} bytes with CRC32C ${String(stored.crc32c)}`
+  const message = `${problem}; the file has ${file.size} bytes with ${crc32c}`
   throw new GcsError(op, message, { kind: 'network', code: undefined, sent: true })
 }

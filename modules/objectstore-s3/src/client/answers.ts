@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import type { S3Client } from '@aws-sdk/client-s3'
-import { decoderOf, encodingOf } from '../transfer/encoding.ts'
+import { decoderOf, encodingOf } from '@nexus/objectstore'
 
 /** The part of an HTTP answer that is looked at. */
 interface RawAnswer {

@@ -6,6 +6,7 @@ import { ApiError } from './api-error.ts'
 import type { BodyStore } from './body-store.ts'
 import type { GcsRequest } from './gcs-request.ts'
 import type { StoredObject } from './object-table.ts'
+import type { GcsQuirks } from './quirks.ts'
 
 interface Span {
   offset: number
@@ -19,6 +20,7 @@ export async function sendObject(
   object: StoredObject,
   request: GcsRequest,
   response: ServerResponse,
+  quirks: GcsQuirks = {},
 ): Promise<void> {
   const { body, metadata, generation, metageneration } = object
   const { headers } = request.message
@@ -46,7 +48,9 @@ export async function sendObject(
   }
   if (metadata.contentEncoding !== undefined) answer['content-encoding'] = metadata.contentEncoding
   const span = spanOf(headers.range, body.sizeBytes)
+  for (const name of quirks.omits ?? []) delete answer[name]
   if (span.partial) {
+    span.offset += quirks.shiftsRanges ?? 0
     answer['content-range'] = `bytes ${span.offset}-${span.offset + span.sizeBytes - 1}/${body.sizeBytes}`
   }
   const read = (bytes: number): AsyncIterable<Buffer> => bodies.read(body, span.offset, bytes)

@@ -17,6 +17,7 @@ import { insertObject } from './insert.ts'
 import { listObjects } from './list.ts'
 import { objectResource } from './object-resource.ts'
 import { ObjectTable } from './object-table.ts'
+import type { GcsQuirks } from './quirks.ts'
 import { ResumableUploads, type SessionAnswer } from './resumable.ts'
 
 /** What a bearer token is worth: `denied` is a known caller without the right. */
@@ -46,6 +47,7 @@ export interface GcsEmulator {
   /** `http://127.0.0.1:PORT`, no slash at the end; https where that was wanted. */
   url: string
   faults: FaultPlan
+  quirks: GcsQuirks
   /** Served requests, oldest first, as `operation key`. */
   log: readonly string[]
   createBucket(name: string): void
@@ -64,10 +66,11 @@ export interface GcsEmulator {
 export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise<GcsEmulator> {
   const { buckets = [], now = () => Date.now(), rewriteIntervalMs = 0, listingLagMs = 0, bodies = 'keep' } = options
   const faults = new FaultPlan()
+  const quirks: GcsQuirks = {}
   const store = new BodyStore(bodies)
   const table = new ObjectTable(store, { now, rewriteIntervalMs, listingLagMs })
   for (const bucket of buckets) table.createBucket(bucket)
-  const uploads = new ResumableUploads(table, store)
+  const uploads = new ResumableUploads(table, store, quirks)
   const log: string[] = []
   const judge = options.judge ?? ((): TokenVerdict => 'accepted')
 
@@ -81,9 +84,15 @@ export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise
       case 'objects.get':
         return answer(200, objectResource(bucket, table.get(bucket, name, conditions, numberOf(query, 'generation'))))
       case 'objects.download':
-        return sendObject(store, table.get(bucket, name, conditions, numberOf(query, 'generation')), request, response)
+        return sendObject(
+          store,
+          table.get(bucket, name, conditions, numberOf(query, 'generation')),
+          request,
+          response,
+          quirks,
+        )
       case 'objects.list':
-        return answer(200, listObjects(table, bucket, query, options.pageSize ?? 1000))
+        return answer(200, listObjects(table, bucket, query, options.pageSize ?? 1000, quirks))
       case 'objects.delete':
         table.delete(bucket, name, conditions)
         return answer(204, undefined)
@@ -107,6 +116,10 @@ export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise
     response.setMaxListeners(0)
     const routed = routeRequest(message)
     if (routed === undefined) return sendError(response, new ApiError(404, 'notFound', 'Not Found'), false)
+    if (quirks.ignoresConditions === true) {
+      const conditions = [...routed.query.keys()].filter((name) => name.startsWith('if'))
+      for (const name of conditions) routed.query.delete(name)
+    }
     const key = routed.name === '' ? uploads.nameOf(routed.query) : routed.name
     log.push(`${routed.operation} ${key}`)
     const request: GcsRequest = { ...routed, faults: faults.take({ operation: routed.operation, key }) }
@@ -129,6 +142,7 @@ export async function openGcsEmulator(options: GcsEmulatorOptions = {}): Promise
   return {
     url: server.url,
     faults,
+    quirks,
     log,
     createBucket: (name) => table.createBucket(name),
     deleteBucket: (name) => table.deleteBucket(name),

@@ -3,6 +3,7 @@ import { uploadBody } from '../http/index.ts'
 import { ApiError, invalid } from './api-error.ts'
 import type { BodyStore, BodyWriter } from './body-store.ts'
 import { conditionsOf, declaredHashes, type GcsRequest, metadataOf } from './gcs-request.ts'
+import type { GcsQuirks } from './quirks.ts'
 import type { ObjectMetadata, ObjectTable, Preconditions, StoredObject } from './object-table.ts'
 
 /** Chunks but the last are multiples of it, and an interrupted one keeps whole multiples only. */
@@ -26,9 +27,11 @@ export type SessionAnswer = { bucket: string; object: StoredObject } | { settled
 export class ResumableUploads {
   readonly #table: ObjectTable
   readonly #bodies: BodyStore
+  readonly #quirks: GcsQuirks
   readonly #sessions = new Map<string, Session>()
 
-  constructor(table: ObjectTable, bodies: BodyStore) {
+  constructor(table: ObjectTable, bodies: BodyStore, quirks: GcsQuirks) {
+    this.#quirks = quirks
     this.#table = table
     this.#bodies = bodies
   }
@@ -99,6 +102,11 @@ export class ResumableUploads {
       throw error
     }
     const lengthBytes = Number(request.message.headers['content-length'] ?? 0)
+    if (this.#quirks.takesChunksForWhole === true) {
+      delete session.metadata.crc32c
+      writer.settle()
+      return this.#complete(session, request)
+    }
     const isLast = whole || first + lengthBytes === total
     if (!isLast) {
       writer.forget()

@@ -15,6 +15,7 @@ describe('the catalog of mutants', () => {
   })
 
   it.each(MUTANTS)('$id still fits the sources: its text is there exactly once', ({ file, find, replace }) => {
+    expect(file, 'its text stands in one file of the package').toMatch(/\.ts$/)
     expect(read(file).split(find)).toHaveLength(2)
     expect(replace).not.toBe(find)
   })

@@ -3,15 +3,14 @@ import { commitMutants } from './commit.ts'
 import { directoryBucketMutants } from './directory-bucket.ts'
 import { hydrationMutants } from './hydration.ts'
 import { lifecycleMutants } from './lifecycle.ts'
-import type { Mutant } from './mutant.ts'
+import { placed, type Mutant, type WrittenMutant } from './mutant.ts'
 import { outageMutants } from './outage.ts'
 import { ownershipMutants } from './ownership.ts'
 import { sharedStoreMutants } from './shared-stores.ts'
 import { snapshotMutants } from './snapshot.ts'
 import { treeChoiceMutants } from './tree-choice.ts'
 
-/** Every mutant that a test must catch. */
-export const MUTANTS: readonly Mutant[] = [
+const WRITTEN: readonly WrittenMutant[] = [
   ...commitMutants,
   ...snapshotMutants,
   ...hydrationMutants,
@@ -23,3 +22,6 @@ export const MUTANTS: readonly Mutant[] = [
   ...directoryBucketMutants,
   ...lifecycleMutants,
 ]
+
+/** Every mutant that a test must catch. */
+export const MUTANTS: readonly Mutant[] = WRITTEN.map(placed)

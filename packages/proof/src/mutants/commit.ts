@@ -1,17 +1,12 @@
-import { durabilityFile, engineTest, unitTest, type Mutant } from './mutant.ts'
-
-const COMMIT = durabilityFile('snapshot-commit')
-const RUN = durabilityFile('snapshot')
-const SESSION = durabilityFile('session-snapshots')
+import { engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 const ORDER = unitTest('snapshot', 'commits in one order only')
 
 /** The order of a commit: objects, flush, note on the local disk, manifest, flush, marker, flush. */
-export const commitMutants: readonly Mutant[] = [
+export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'marker-before-objects',
     breaks: 'puts a marker before any object of the generation is stored',
-    file: RUN,
     find: `await this.#failpoint('snapshot:staged')`,
     replace: `await this.#failpoint('snapshot:staged')
     const { writeFileSync } = await import('node:fs')
@@ -22,7 +17,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'marker-before-manifest',
     breaks: 'puts the marker where the manifest belongs, and the manifest last',
-    file: COMMIT,
     find: `await store.put(keys.manifest, manifestPath, waiting)
   await failpoint('snapshot:manifest-put')
   await store.flush(waiting)
@@ -39,7 +33,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'flush-of-objects-skipped',
     breaks: 'puts the manifest while objects may not be durable',
-    file: RUN,
     find: `await this.#store.flush(this.#waiting)
     await this.#failpoint('snapshot:objects-flushed')`,
     replace: `await this.#failpoint('snapshot:objects-flushed')`,
@@ -48,7 +41,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'flush-of-manifest-skipped',
     breaks: 'puts the marker while the manifest may not be durable',
-    file: COMMIT,
     find: `await store.flush(waiting)
   await failpoint('snapshot:manifest-flushed')`,
     replace: `await failpoint('snapshot:manifest-flushed')`,
@@ -57,7 +49,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'last-flush-skipped',
     breaks: 'says that a turn is stored while its marker may not be durable',
-    file: COMMIT,
     find: `await store.flush(waiting)
   await failpoint('snapshot:marker-flushed')`,
     replace: `await failpoint('snapshot:marker-flushed')`,
@@ -66,7 +57,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'note-after-manifest',
     breaks: 'notes the pair on the local disk only when the manifest was put',
-    file: COMMIT,
     find: `await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
   await confirm?.(0)
@@ -79,7 +69,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'note-forgotten',
     breaks: 'never notes the pair on the local disk before the manifest is put',
-    file: SESSION,
     find: `beforeCommit: (pair) => record.aboutToCommit(pair),`,
     replace: `beforeCommit: async () => undefined,`,
     tests: [
@@ -90,7 +79,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'manifest-of-the-uploaded',
     breaks: 'names in the manifest only what this turn uploaded',
-    file: durabilityFile('snapshot-tree'),
     find: `return { tree, entries: this.#stored, uploaded`,
     replace: `return { tree, entries: new Map([...this.#stored].filter(([path]) => this.#uploaded.has(path))), uploaded`,
     tests: [unitTest('snapshot', 'are skipped when the listing shows the blob at its size')],
@@ -98,7 +86,6 @@ export const commitMutants: readonly Mutant[] = [
   {
     id: 'generation-repeats',
     breaks: 'commits every generation under the same number',
-    file: SESSION,
     find: `const generation = 1 + Math.max(`,
     replace: `const generation = Math.max(1, `,
     tests: [unitTest('session-durability', 'grow across runs and hosts')],

@@ -1,17 +1,12 @@
-import { durabilityFile, durabilityTest, engineTest, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, durabilityTest, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 const HYDRATE = durabilityFile('hydrate')
-const RESTORE = durabilityFile('restore')
-const FETCH = durabilityFile('fetch')
-const JUDGE = durabilityFile('judge')
-const RESOLVE = durabilityFile('resolve-tree')
 
 /** What a hydration takes, refuses and repairs. */
-export const hydrationMutants: readonly Mutant[] = [
+export const hydrationMutants: readonly WrittenMutant[] = [
   {
     id: 'digests-unchecked',
     breaks: 'believes what it fetched without comparing digests',
-    file: FETCH,
     find: `if (digest.bytes !== entry.size || digest.sha256 !== entry.sha256) {`,
     replace: `if (digest.bytes !== entry.size) {`,
     tests: [
@@ -22,7 +17,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'prune-forgotten',
     breaks: 'keeps what lies under the prefix and no manifest names',
-    file: durabilityFile('extra-blobs'),
     find: `const isExtra = (path: string): boolean => isBlob(path) && !named.has(path) && !isBelowLeaf(path, named)`,
     replace: `const isExtra = (path: string): boolean => !named.has(path) && !isBelowLeaf(path, named)`,
     tests: [unitTest('hydrate', 'nothing of what was pruned is left in the tree')],
@@ -30,7 +24,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'manifest-unscrubbed',
     breaks: 'restores a lock, sidecars and temporary files that a manifest names',
-    file: durabilityFile('manifest-scrub'),
     find: `const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))`,
     replace: `const kept = objects`,
     tests: [unitTest('hydrate', 'with a manifest that names our lock')],
@@ -38,7 +31,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'lock-not-staged',
     breaks: 'lets the tree appear without our lock in it',
-    file: HYDRATE,
     find: `await prepareStaging(stagingDir)`,
     replace: `void prepareStaging`,
     tests: [unitTest('hydrate', 'has our lock in the tree from the first moment it can be seen')],
@@ -46,7 +38,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'outage-is-never-seen',
     breaks: 'takes a store that fails for one that has no manifest',
-    file: durabilityFile('manifest-store'),
     find: `if (isNexusError(error, 'NOT_FOUND') && error.op !== READ_LOCAL) return undefined`,
     replace: `if (isNexusError(error)) return undefined`,
     tests: [unitTest('manifest-store', 'is never "none" when the store fails')],
@@ -54,7 +45,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'append-not-cut',
     breaks: 'restores an object with what an interrupted snapshot appended to it',
-    file: FETCH,
     find: `if (digest.size > entry.size) {`,
     replace: `if (digest.size < entry.size) {`,
     tests: [unitTest('hydrate', 'that appended to an object is undone by cutting it back')],
@@ -62,7 +52,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'segment-not-rebuilt',
     breaks: 'gives up an active segment that a rotation emptied',
-    file: RESTORE,
     find: `if (fetched.differing.has(ACTIVE_SEGMENT_PATH))`,
     replace: `if (fetched.differing.has(''))`,
     tests: [durabilityTest('snapshot-journal', 'a rotation inside an interrupted snapshot')],
@@ -70,7 +59,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'lost-object-ignored',
     breaks: 'boots without an object that the manifest names and the store lost',
-    file: JUDGE,
     find: `if (lost !== undefined) {`,
     replace: `if (lost === '') {`,
     tests: [unitTest('hydrate', 'that lost a named object fails the boot and names it')],
@@ -78,7 +66,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'mixture-unreported',
     breaks: 'says nothing of objects that an interrupted snapshot overwrote',
-    file: JUDGE,
     find: `return { generation, reason: REASON, paths }`,
     replace: `return undefined`,
     tests: [
@@ -89,7 +76,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'newer-commit-unread',
     breaks: 'takes a commit that landed during the hydration for damage',
-    file: RESTORE,
     find: `if (!isWhole(fetched)) {`,
     replace: `if (isWhole(fetched) && manifest.generation < 0) {`,
     tests: [unitTest('hydrate', 'of another host that ended well while we fetched is followed')],
@@ -105,7 +91,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'damage-taken-for-a-mixture',
     breaks: 'takes an object that was changed behind everybody for one that an interrupted commit overwrote',
-    file: JUDGE,
     find: `if (committedAtMs === undefined) return`,
     replace: `if (committedAtMs !== 0) return`,
     tests: [unitTest('hydrate', 'is no excuse for an object that was last stored before the commit')],
@@ -113,7 +98,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'databases-may-be-mixed',
     breaks: 'resumes with a database of two generations',
-    file: JUDGE,
     find: `(onMixed === 'auto' && paths.some(isIrreplaceable))`,
     replace: `(onMixed === 'auto' && paths.length < 0)`,
     tests: [unitTest('hydrate', 'under auto fails for a database and the conversation')],
@@ -121,7 +105,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'record-after-the-tree',
     breaks: 'notes whose commit a restored tree is only when it is in its place',
-    file: HYDRATE,
     find: `await beforePlacing?.(restored)`,
     replace: `void beforePlacing`,
     tests: [unitTest('resolve-tree', 'is known for what it is, also when the process dies at')],
@@ -129,7 +112,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'record-lent-to-another-tree',
     breaks: 'leaves the record of a restored commit with the tree that came back when it could not be placed',
-    file: RESOLVE,
     find: `await record.begin(beforeDecision(previous, resolver.bootId))`,
     replace: `void previous`,
     tests: [unitTest('resolve-tree', 'does not lend its record to the tree that comes back')],
@@ -137,7 +119,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'forgotten-in-silence',
     breaks: 'begins anew in a store that forgot a committed session',
-    file: RESOLVE,
     find: `if (generation === undefined || acceptEmpty) return`,
     replace: `if (generation !== 0 || acceptEmpty) return`,
     tests: [unitTest('resolve-tree', 'is refused under strict')],
@@ -145,7 +126,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'torn-tree-healed-by-a-turn',
     breaks: 'takes a torn tree for whole because a turn ended in it since',
-    file: durabilityFile('tree-verdict'),
     find: `Math.min(journal.turnEnd ?? 0, record?.tornAtSeq ?? Infinity)`,
     replace: `(journal.turnEnd ?? 0)`,
     tests: [unitTest('resolve-tree', 'whatever turns came after the power loss')],
@@ -153,7 +133,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'modes-forgotten',
     breaks: 'restores files with the modes that the umask gives',
-    file: durabilityFile('staged-tree'),
     find: `chmodSync(localPath, (entry?.mode ?? OWNER_ONLY_FILE) & PERMISSION_BITS)`,
     replace: `chmodSync(localPath, OWNER_ONLY_FILE)`,
     tests: [unitTest('hydrate', 'holds under umask')],
@@ -161,7 +140,6 @@ export const hydrationMutants: readonly Mutant[] = [
   {
     id: 'escaping-paths',
     breaks: 'takes any path that a manifest names',
-    file: durabilityFile('manifest-parse'),
     find: `if (fault !== undefined) throw new Fault(\`names \${quote(path)} in \${where}, which \${fault}\`)`,
     replace: `void fault`,
     tests: [{ file: durabilityFile('manifest-parse.test'), name: 'refuses the path' }],

@@ -1,100 +1,118 @@
-import { durabilityFile, engineTest, type Mutant } from './mutant.ts'
+import { durabilityFile, engineTest, type CatchingTest, type WrittenMutant } from './mutant.ts'
 
-const LIFECYCLE = 'packages/engine/src/lifecycle'
-const BOOT = `${LIFECYCLE}/boot.ts`
-const RETENTION = `${LIFECYCLE}/retention.ts`
-const SWEEPS = 'packages/engine/src/session/retention.ts'
-const PARTS = `${LIFECYCLE}/open-parts.ts`
+const SRC = 'packages/engine/src'
 
-/** What a boot hands on, each in one line that nothing else depends on. */
-export const lifecycleMutants: readonly Mutant[] = [
+const boot = (name: string): CatchingTest => engineTest('engine-boot', name)
+const BROUGHT: CatchingTest = {
+  file: `${SRC}/config/merge-for-resume.test.ts`,
+  name: 'brings these keys and no others',
+}
+
+/** What a boot puts in force: retention, ticks, lock, the host's own keys, labels, warnings. */
+export const lifecycleMutants: readonly WrittenMutant[] = [
   {
-    id: 'boot-keeps-what-it-took',
-    breaks: 'leaves the session locked after a boot that failed',
-    file: BOOT,
-    find: `session.lock.release()`,
-    replace: `void session.lock`,
-    tests: [engineTest('engine-boot', 'gives everything back')],
+    id: 'retention-always-explicit',
+    breaks: 'removes sessions that no store holds, on a host that said nothing of retention',
+    file: `${SRC}/lifecycle/retention.ts`,
+    find: `explicit: sessions.retentionExplicit,`,
+    replace: `explicit: true,`,
+    tests: [boot('removes only what a store holds when no retention is written')],
   },
   {
-    id: 'no-ticks',
-    breaks: 'never begins to tick',
-    file: BOOT,
+    id: 'retention-never-explicit',
+    breaks: 'keeps sessions past a retention that the host wrote, unless a store holds them',
+    file: `${SRC}/lifecycle/retention.ts`,
+    find: `explicit: sessions.retentionExplicit,`,
+    replace: `explicit: false,`,
+    tests: [boot('removes sessions past a retention that the host wrote')],
+  },
+  {
+    id: 'failed-snapshot-unguarded',
+    breaks: 'removes the only whole copy of a session whose last snapshot failed',
+    file: `${SRC}/lifecycle/retention.ts`,
+    find: `if (record === undefined || record.stored) return false`,
+    replace: `if (record !== undefined) return false`,
+    tests: [boot('removes nothing whose last snapshot failed')],
+  },
+  {
+    id: 'ticks-not-started',
+    breaks: 'never ticks',
+    file: `${SRC}/lifecycle/boot.ts`,
     find: `session.ticks.start()`,
-    replace: `void session.ticks`,
-    tests: [engineTest('engine-boot', 'ticks, counting up, until it is stopped')],
+    replace: ``,
+    tests: [boot('ticks from its boot to its stop')],
   },
   {
-    id: 'gates-of-one-priority-untold',
+    id: 'lost-lock-ignored',
+    breaks: 'goes on with a session whose lock is not its own any more',
+    file: `${SRC}/engine.ts`,
+    find: `onLockLost: () => void this.abandon(),`,
+    replace: `onLockLost: () => undefined,`,
+    tests: [boot('ends when its lock is lost to another process')],
+  },
+  {
+    id: 'agent-id-of-the-session',
+    breaks: 'takes the agent id, and with it a directory of the host, from a session',
+    file: `${SRC}/config/config-keys.ts`,
+    find: `it names a directory', whose: 'host',`,
+    replace: `it names a directory', whose: 'session',`,
+    tests: [BROUGHT],
+  },
+  {
+    id: 'log-level-of-the-session',
+    breaks: 'takes the log level from a session',
+    file: `${SRC}/config/config-keys.ts`,
+    find: `'warn', 'error'], default: 'info', whose: 'host',`,
+    replace: `'warn', 'error'], default: 'info', whose: 'session',`,
+    tests: [BROUGHT],
+  },
+  {
+    id: 'shared-priority-untold',
     breaks: 'says nothing of gates that share a priority',
-    file: BOOT,
+    file: `${SRC}/lifecycle/boot.ts`,
     find: `for (const warning of bus.sharedVetoPriorities()) options.logger.warn({}, warning)`,
-    replace: `void options.logger`,
-    tests: [engineTest('engine-boot', 'warns of gates that share a priority')],
+    replace: ``,
+    tests: [boot('warns of gates that share a priority')],
   },
   {
     id: 'labels-dropped',
-    breaks: 'records no labels',
-    file: PARTS,
-    find: `, labels: options.labels }`,
-    replace: ` }`,
-    tests: [engineTest('engine-boot', 'records the profile and the labels')],
+    breaks: 'forgets the labels that the host gave a session',
+    file: `${SRC}/lifecycle/open-parts.ts`,
+    find: `labels: options.labels }`,
+    replace: `labels: {} }`,
+    tests: [boot('notes the labels of the host with the session')],
   },
   {
-    id: 'lost-lock-unheard',
-    breaks: 'goes on when another process has the lock',
-    file: PARTS,
-    find: `, onLost: onLockLost }`,
-    replace: `, onLost: () => void onLockLost }`,
-    tests: [engineTest('engine-boot', 'ends when its lock is lost')],
+    id: 'boot-keeps-the-lock',
+    breaks: 'leaves the session locked after a boot that failed',
+    file: `${SRC}/lifecycle/boot.ts`,
+    find: `session.lock.release()`,
+    replace: ``,
+    tests: [engineTest('engine-boot-steps', 'gives everything back')],
   },
   {
     id: 'agent-untold',
     breaks: 'does not tell plugins whose session it is',
-    file: PARTS,
+    file: `${SRC}/lifecycle/open-parts.ts`,
     find: `agentId: loaded.config.core.agentId,`,
     replace: `agentId: '',`,
-    tests: [engineTest('engine-boot', 'tells plugins whose it is')],
+    tests: [engineTest('engine-boot-steps', 'tells plugins whose it is')],
   },
   {
     id: 'agent-storage-shared',
     breaks: 'keeps the databases of every agent in one place',
-    file: PARTS,
+    file: `${SRC}/lifecycle/open-parts.ts`,
     find: `...(agentId === '' ? {} : { agentId }),`,
     replace: ``,
-    tests: [engineTest('engine-boot', 'keeps agent-scope databases apart')],
-  },
-  {
-    id: 'session-brings-host-policy',
-    breaks: "lets a session's tree decide about the host: log level, agent, retention",
-    file: 'packages/engine/src/config/merge-for-resume.ts',
-    find: `.filter(([, { whose }]) => whose === 'session')`,
-    replace: `.filter(([path]) => path[0] !== '')`,
-    tests: [{ file: 'packages/engine/src/config/merge-for-resume.test.ts', name: 'brings these keys and no others' }],
+    tests: [engineTest('engine-boot-steps', 'keeps agent-scope databases apart')],
   },
   {
     id: 'damaged-journal-untold',
     breaks: 'keeps damage of the journal to itself',
-    file: BOOT,
+    file: `${SRC}/lifecycle/boot.ts`,
     find: `await tellDamage(session, request.bus)`,
-    replace: `void tellDamage`,
-    tests: [engineTest('engine-boot', 'is told as one event, with file and position')],
-  },
-  {
-    id: 'default-retention-taken-for-explicit',
-    breaks: 'removes sessions that exist nowhere else under a retention that nobody wrote down',
-    file: RETENTION,
-    find: `explicit: sessions.retentionExplicit,`,
-    replace: `explicit: true,`,
-    tests: [engineTest('engine-retention', 'removes only sessions whose end is stored')],
-  },
-  {
-    id: 'last-snapshot-unguarded',
-    breaks: 'removes a session whose last turn no store has',
-    file: RETENTION,
-    find: `lastSnapshotFailed: (sessionId: string) => lastSnapshotFailed(sessions.root, sessionId, logger),`,
-    replace: `lastSnapshotFailed: (sessionId: string) => void lastSnapshotFailed(sessions.root, sessionId, logger) as never,`,
-    tests: [engineTest('engine-retention', 'keeps one whose last turn no store got')],
+    replace: ``,
+    tests: [engineTest('engine-boot-steps', 'is told as one event, with file and position')],
   },
   {
     id: 'killed-runs-kept-for-ever',
@@ -107,7 +125,7 @@ export const lifecycleMutants: readonly Mutant[] = [
   {
     id: 'removed-session-remembered',
     breaks: 'keeps the record of a session that retention removed',
-    file: SWEEPS,
+    file: `${SRC}/session/retention.ts`,
     find: `await removeMachineRecord(root, id)`,
     replace: `void removeMachineRecord`,
     tests: [engineTest('engine-retention', 'with the record of it')],
@@ -115,7 +133,7 @@ export const lifecycleMutants: readonly Mutant[] = [
   {
     id: 'forked-tree-swept',
     breaks: 'removes a tree that was set aside with turns that the store never got',
-    file: SWEEPS,
+    file: `${SRC}/session/retention.ts`,
     find: `note === undefined || note.forked ||`,
     replace: `note === undefined ||`,
     tests: [engineTest('engine-retention', 'hold nothing that the store lacks')],

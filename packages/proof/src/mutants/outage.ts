@@ -1,16 +1,10 @@
-import { durabilityFile, unitTest, type Mutant } from './mutant.ts'
-
-const OUTAGE = durabilityFile('outage')
-const LEDGER = durabilityFile('store-ledger')
-const RECOVERY = durabilityFile('recovery')
-const ENDING = durabilityFile('session-ending')
+import { unitTest, type WrittenMutant } from './mutant.ts'
 
 /** What an outage does to turns, how it is paid back, and how a run ends in it. */
-export const outageMutants: readonly Mutant[] = [
+export const outageMutants: readonly WrittenMutant[] = [
   {
     id: 'gate-never-closed',
     breaks: 'takes input under strict although the last turn is not stored',
-    file: OUTAGE,
     find: `if (endangersTurns && this.#run.policy === 'strict') this.#gate.close(gateReason(error))`,
     replace: `void [endangersTurns, gateReason]`,
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
@@ -18,7 +12,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'gate-never-opened',
     breaks: 'goes on refusing input after a snapshot was stored',
-    file: LEDGER,
     find: `this.#gate.open()`,
     replace: '',
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
@@ -39,7 +32,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'gate-for-a-blob',
     breaks: 'refuses input because a blob could not be uploaded ahead of its turn',
-    file: LEDGER,
     find: `pushFailed(error: Error): void {
     this.outage.failed(error, { endangersTurns: false })`,
     replace: `pushFailed(error: Error): void {
@@ -49,7 +41,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'error-unannounced',
     breaks: 'raises no core.error under strict when a snapshot fails',
-    file: LEDGER,
     find: `if (policy === 'strict') {`,
     replace: `if (policy === 'degrade') {`,
     tests: [unitTest('session-durability', 'refuses input from the failed snapshot on')],
@@ -57,7 +48,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'degraded-at-every-failure',
     breaks: 'reports an outage once for each of its failures',
-    file: OUTAGE,
     find: `if (this.#state !== undefined) {
       this.#state.consecutiveFailures += 1
       this.#state.failures += 1
@@ -74,7 +64,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'debts-forgotten',
     breaks: 'calls an outage over while something is still owed to the store',
-    file: LEDGER,
     find: `if (isSettled) this.outage.over()`,
     replace: `void isSettled
     this.outage.over()`,
@@ -83,7 +72,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-gives-up',
     breaks: 'stops retrying after a few failures',
-    file: RECOVERY,
     find: `if (this.owesAnything) this.#schedule()
       })`,
     replace: `if (this.owesAnything && this.#failures < 3) this.#schedule()
@@ -93,7 +81,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-without-backoff',
     breaks: 'retries every second however long the outage lasts',
-    file: RECOVERY,
     find: `firstDelayMs * 2 ** Math.min(this.#failures, 30)`,
     replace: `firstDelayMs`,
     tests: [unitTest('recovery', 'retries after 1 s, doubling to 60 s')],
@@ -101,7 +88,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'overflow-loses',
     breaks: 'drops pushes that do not fit, and owes nothing for them',
-    file: RECOVERY,
     find: `this.#dropped += 1
       this.#snapshotOwedSince = serial`,
     replace: `this.#dropped += 1`,
@@ -110,7 +96,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'unflushed-pushes-forgotten',
     breaks: 'forgets pushes whose flush failed',
-    file: RECOVERY,
     find: `if (!(await actions.flush(signal))) return false`,
     replace: `await actions.flush(signal)`,
     tests: [unitTest('recovery', 'keeps pushes whose flush failed')],
@@ -118,7 +103,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-stores-half-a-turn',
     breaks: 'retries a snapshot in the middle of a turn',
-    file: durabilityFile('session-snapshots'),
     find: `trigger === 'retry' ? [tracker.untilTurn()] : []`,
     replace: `trigger === 'retry' && tracker.betweenTurns ? [tracker.untilTurn()] : []`,
     tests: [unitTest('session-recovery', 'that waited behind a slow snapshot gives way')],
@@ -126,7 +110,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'retry-in-the-way',
     breaks: 'lets a retry go on storing what a turn that began meanwhile writes',
-    file: durabilityFile('turn-tracker'),
     find: `this.#untilTurn.abort(new NexusError`,
     replace: `void (this.#untilTurn, new NexusError`,
     tests: [unitTest('session-recovery', 'gives way when a turn begins')],
@@ -134,7 +117,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'last-snapshot-skipped',
     breaks: 'stops without a final snapshot',
-    file: ENDING,
     find: `const stored = clean && (await this.#storeLast(signal, failures))`,
     replace: `const stored = clean && signal.aborted`,
     tests: [unitTest('session-durability', 'stores everything, removes the owner marker')],
@@ -142,7 +124,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'strict-stop-resolves',
     breaks: 'ends well under strict although the last snapshot failed',
-    file: ENDING,
     find: `if (policy === 'strict' && clean) throw failure`,
     replace: `void policy`,
     tests: [unitTest('session-durability', 'rejects under strict when the last snapshot failed')],
@@ -150,7 +131,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'abandon-goes-on',
     breaks: 'lets a snapshot that runs go on when the run is abandoned',
-    file: ENDING,
     find: `fence.fall(this.closedError('was abandoned'))`,
     replace: `void fence`,
     tests: [unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon')],
@@ -158,7 +138,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'events-before-plugins',
     breaks: 'raises events of the store before the plugins that handle them are up',
-    file: durabilityFile('session-durability'),
     find: `this.#tell = tell
     // The workspace`,
     replace: `this.#tell = tell
@@ -170,7 +149,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'leaked-turn-ends-recovery',
     breaks: 'never retries again after a turn that did not say its end',
-    file: durabilityFile('turn-tracker'),
     find: `if (this.#open.size > 0 && this.#isStalled()) this.#open.clear()`,
     replace: `void this.#isStalled`,
     tests: [unitTest('session-recovery', 'is not disabled by a turn that never ends')],
@@ -178,7 +156,6 @@ export const outageMutants: readonly Mutant[] = [
   {
     id: 'nameless-end-leaks',
     breaks: 'leaves a turn open whose end does not name it',
-    file: durabilityFile('turn-tracker'),
     find: `if (turnId === undefined) this.#open.clear()`,
     replace: `if (turnId === undefined) this.#open.delete('')`,
     tests: [unitTest('turn-tracker', 'takes an end that names no turn for the end of all')],

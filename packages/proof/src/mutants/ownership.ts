@@ -1,13 +1,10 @@
-import { durabilityFile, durabilityTest, engineTest, unitTest, type Mutant } from './mutant.ts'
-
-const OWNER = durabilityFile('owner')
+import { durabilityFile, durabilityTest, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 /** The owner marker. */
-export const ownershipMutants: readonly Mutant[] = [
+export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'foreign-marker-deleted',
     breaks: 'removes at its end a marker that is not its own',
-    file: OWNER,
     find: `if (holder?.instanceId !== this.#options.identity.instanceId) return`,
     replace: `void holder`,
     tests: [
@@ -18,7 +15,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'heartbeat-steals',
     breaks: 'writes its marker over that of another instance at every heartbeat',
-    file: OWNER,
     find: `if (!yields) await this.#write(signal)`,
     replace: `void yields
       await this.#write(signal)`,
@@ -27,7 +23,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'conflict-repeated',
     breaks: 'reports the same conflict at every heartbeat',
-    file: OWNER,
     find: `if (this.#reported) return`,
     replace: `if (this.#verdict === 'free') return`,
     tests: [durabilityTest('proof-owner', 'a conflict that lasts is reported once')],
@@ -35,7 +30,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'crash-is-conflict',
     breaks: 'reports a conflict with a process of this machine that is gone',
-    file: durabilityFile('owner-marker'),
     find: `if (marker.host === us.host && isGone(marker, us, known)) return 'crashed'`,
     replace: `void isGone`,
     tests: [
@@ -46,7 +40,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'marker-outlives-stop',
     breaks: 'leaves its marker behind after a stop',
-    file: OWNER,
     find: `await store.delete(this.#marker.key, options)`,
     replace: `void options`,
     tests: [
@@ -57,7 +50,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'garbage-marker-fatal',
     breaks: 'never replaces a marker that can not be understood',
-    file: OWNER,
     find: `if (signal.aborted || (isNexusError(error) && error.retryable)) throw error`,
     replace: `if (signal.aborted || isNexusError(error)) throw error`,
     tests: [unitTest('owner', 'the owner marker of a run')],
@@ -65,7 +57,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'lost-run-beats',
     breaks: 'goes on writing its owner marker when another host has committed',
-    file: durabilityFile('session-durability'),
     find: `void this.#owner.stop()`,
     replace: '',
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
@@ -73,9 +64,8 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'look-before-overwriting-skipped',
     breaks: 'overwrites the commit of another host when it stood still before its first put',
-    file: durabilityFile('snapshot-tree'),
-    find: `if (overwriting.length > 0) await confirm?.(0)`,
-    replace: '',
+    find: `if (nth === 1 && todo.some(({ rank }) => rank >= OVERWRITING_RANK)) await confirm?.(0)`,
+    replace: `void OVERWRITING_RANK`,
     tests: [unitTest('commit-guard', 'is asked right before the first put that overwrites')],
   },
   {
@@ -105,7 +95,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'generation-goes-back',
     breaks: 'puts a lower generation over the one of another host under on_lost: overwrite',
-    file: durabilityFile('commit-guard'),
     find: `if (head.generation >= building.generation) {`,
     replace: `if (head.generation < 0) {`,
     tests: [durabilityTest('frozen-in-commit', 'never go backwards under on_lost: overwrite')],
@@ -113,7 +102,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'fork-untold',
     breaks: 'calls a tree that is ahead of the store merely stale',
-    file: durabilityFile('tree-verdict'),
     find: `isAhead(record, remote) || hasForked(record, journal)`,
     replace: `hasForked(record, journal)`,
     tests: [unitTest('tree-verdict', 'for a fork: it was put over ours')],
@@ -121,7 +109,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'fence-ends-no-snapshot',
     breaks: 'lets the snapshot that runs go on when the run has lost its session',
-    file: durabilityFile('session-snapshots'),
     find: `AbortSignal.any([fence.signal, ...called`,
     replace: `AbortSignal.any([...called`,
     tests: [durabilityTest('fallen-fence', 'ends the snapshot that is under way')],
@@ -129,7 +116,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'fence-ends-no-retry',
     breaks: 'goes on pushing what a retry has begun when the run has lost its session',
-    file: durabilityFile('session-durability'),
     find: `void this.#recovery.stop()`,
     replace: '',
     tests: [durabilityTest('fallen-fence', 'drops pushes that a retry has begun to drain')],
@@ -137,7 +123,6 @@ export const ownershipMutants: readonly Mutant[] = [
   {
     id: 'lost-run-takes-input',
     breaks: 'takes input under degrade although the run has lost its session',
-    file: durabilityFile('session-durability'),
     find: `return fence.reason?.message ?? (policy`,
     replace: `return fence === undefined ? '' : (policy`,
     tests: [durabilityTest('fallen-fence', 'refuses input with the reason')],

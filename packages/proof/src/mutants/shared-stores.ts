@@ -1,14 +1,12 @@
-import { durabilityFile, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, unitTest, type WrittenMutant } from './mutant.ts'
 
 const STORE = durabilityFile('shared-roots-store')
-const ROOTS = durabilityFile('shared-roots')
 
 /** App- and agent-scope stores. */
-export const sharedStoreMutants: readonly Mutant[] = [
+export const sharedStoreMutants: readonly WrittenMutant[] = [
   {
     id: 'foreign-store-overwritten',
     breaks: 'overwrites a shared store that this machine neither hydrated nor wrote',
-    file: STORE,
     find: `if (held !== undefined && !attempts.includes(held)) return { ...about, outcome: 'refused' }`,
     replace: `void held`,
     tests: [unitTest('shared-roots', 'an object that this machine neither hydrated nor stored')],
@@ -16,7 +14,6 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'attempt-unnoted',
     breaks: 'does not recognise its own first store when the answer was lost',
-    file: STORE,
     find: `const attempts = [...(known?.attempts ?? []), sha256]`,
     replace: `const attempts = [...(known?.attempts ?? [])]`,
     tests: [unitTest('shared-roots', 'is not what our own first store left when its answer was lost')],
@@ -24,7 +21,6 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'session-in-shared-key',
     breaks: 'makes a shared key that names the session',
-    file: durabilityFile('shared-store-key'),
     find: `if (segments.includes(sessionId)) throw refusal`,
     replace: `if (segments.length === 0) throw refusal`,
     tests: [unitTest('shared-store-key', 'is refused for')],
@@ -32,7 +28,6 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'unseen-store-opens',
     breaks: 'opens an empty shared store where the real one could not be looked for',
-    file: ROOTS,
     find: `if (!this.#unseen.has(root) || existsSync(path)) return`,
     replace: `if (root !== '' || existsSync(path)) return`,
     tests: [unitTest('shared-roots', 'a store that is missing stays closed until it was looked for')],
@@ -48,7 +43,6 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'shared-lock-let-go',
     breaks: 'uploads a shared store after its lock was given up',
-    file: durabilityFile('shared-store-lock'),
     find: `const turn = before.then(() => lockAndRun(lockDir, options, work))`,
     replace: `const turn = before.then(() => lockAndRun(lockDir, options, async () => undefined)).then(work)`,
     tests: [unitTest('shared-roots', 'hold the lock from the copy to the end of the upload')],
@@ -56,7 +50,6 @@ export const sharedStoreMutants: readonly Mutant[] = [
   {
     id: 'shared-store-replaced',
     breaks: 'puts a restored shared store over one that appeared meanwhile',
-    file: durabilityFile('shared-roots-pull'),
     find: `await link(path, livePath)`,
     replace: `await rename(path, livePath)`,
     tests: [unitTest('shared-roots', 'does not replace a database that another process created meanwhile')],

@@ -1,15 +1,12 @@
-import { durabilityFile, engineTest, unitTest, type Mutant } from './mutant.ts'
+import { durabilityFile, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
-const VERDICT = durabilityFile('tree-verdict')
-const RESOLVE = durabilityFile('resolve-tree')
 const GUARD = durabilityFile('commit-guard')
 
 /** Which tree is true, at boot and before every commit. */
-export const treeChoiceMutants: readonly Mutant[] = [
+export const treeChoiceMutants: readonly WrittenMutant[] = [
   {
     id: 'lost-answers-are-foreign',
     breaks: 'takes its own commit whose answer was lost for another host’s',
-    file: durabilityFile('machine-record'),
     find: `return (record.committed !== undefined && same(record.committed)) || record.pending.some(same)`,
     replace: `return record.committed !== undefined && same(record.committed)`,
     tests: [
@@ -20,7 +17,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'nonce-ignored',
     breaks: 'takes another host’s commit of the same generation for its own',
-    file: durabilityFile('machine-record'),
     find: `other.generation === pair.generation && other.nonce === pair.nonce`,
     replace: `other.generation === pair.generation`,
     tests: [unitTest('tree-verdict', 'when another host committed the same generation')],
@@ -28,7 +24,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'power-loss-ignored',
     breaks: 'trusts a tree that a power loss may have torn',
-    file: VERDICT,
     find: `if (record !== undefined && (record.clean || record.bootId === bootId)) {`,
     replace: `if (record !== undefined) {`,
     tests: [
@@ -39,7 +34,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'newer-torn-tree-lost',
     breaks: 'gives up turns that only a tree from before a power loss has',
-    file: VERDICT,
     find: `return { kind: isNewer ? 'torn-but-newer' : 'torn' }`,
     replace: `return { kind: 'torn' }`,
     tests: [
@@ -50,7 +44,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'emptied-conversation-trusted',
     breaks: 'goes on with a conversation that was emptied outside of a turn',
-    file: VERDICT,
     find: `if (hasLost) return`,
     replace: `if (hasLost && record === undefined) return`,
     tests: [engineTest('engine-lost-content', 'restores a committed conversation when the local one is')],
@@ -58,7 +51,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'lost-journal-trusted',
     breaks: 'goes on with a tree whose journal is gone or cut short, and commits it over the good one',
-    file: VERDICT,
     find: `if (isComplete(journal, remote.lastSeq)) return`,
     replace: `if (isComplete(journal, -1)) return`,
     tests: [
@@ -69,7 +61,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'fork-unnoticed',
     breaks: 'never says that a tree which is set aside holds turns of its own',
-    file: VERDICT,
     find: `return turnEnd === undefined || turnEnd > (record?.lastSeq ?? 0)`,
     replace: `return turnEnd === undefined && record === undefined`,
     tests: [
@@ -80,7 +71,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'stale-tree-deleted',
     breaks: 'deletes a tree that another host has overtaken',
-    file: RESOLVE,
     find: `await rename(path, keptAt)
   await syncDirectory(sessionsRoot)`,
     replace: `await rm(path, { recursive: true })
@@ -90,7 +80,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'refuse-ignored',
     breaks: 'boots on a stale tree although stale_local is refuse',
-    file: RESOLVE,
     find: `if (verdict.kind === 'stale' && staleLocal === 'refuse') {`,
     replace: `if (verdict.kind === 'torn' && staleLocal === 'refuse') {`,
     tests: [unitTest('resolve-tree', 'fails the boot under refuse')],
@@ -98,7 +87,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'set-aside-not-undone',
     breaks: 'leaves no tree at all when the restore after setting it aside fails',
-    file: RESOLVE,
     find: `if (!existsSync(local.path)) {`,
     replace: `if (local.path === '') {`,
     tests: [unitTest('resolve-tree', 'comes back to its place when the restore fails')],
@@ -106,7 +94,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'decision-not-repeated',
     breaks: 'forgets at its first commit that boot could not ask which tree is true',
-    file: GUARD,
     find: `if (this.#atBoot !== undefined) await this.#decideAgain(held, this.#atBoot)`,
     replace: `this.#atBoot = undefined`,
     tests: [
@@ -117,7 +104,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'step-zero-skipped',
     breaks: 'commits without looking who committed last',
-    file: durabilityFile('session-snapshots'),
     find: `await guard.check(held)`,
     replace: '',
     tests: [
@@ -128,7 +114,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'on-lost-ignored',
     breaks: 'stops storing although on_lost is overwrite',
-    file: GUARD,
     find: `if (onLost === 'overwrite') return record.committed(held, record.current.lastSeq)`,
     replace: `void onLost`,
     tests: [
@@ -147,7 +132,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'clean-end-unnoted',
     breaks: 'never notes that a run ended well',
-    file: durabilityFile('session-ending'),
     find: `await record.end({ clean: synced, stored })`,
     replace: `await record.end({ clean: synced && !stored, stored })`,
     tests: [
@@ -158,7 +142,6 @@ export const treeChoiceMutants: readonly Mutant[] = [
   {
     id: 'torn-tree-adopted',
     breaks: 'forgets, in a boot that could not ask the store, that the tree may be torn',
-    file: RESOLVE,
     find: `if (previous.clean || previous.bootId === bootId) return`,
     replace: `if (previous.bootId !== '') return`,
     tests: [unitTest('resolve-tree', 'a tree that may be torn is not stored, whatever turns came after')],

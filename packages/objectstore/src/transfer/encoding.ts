@@ -1,6 +1,6 @@
 import { pipeline, type Readable, type Transform } from 'node:stream'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
-import { ContentEncodingError } from '@nexus/objectstore'
+import { ContentEncodingError } from '../errors.ts'
 
 const DECODERS: Readonly<Record<string, () => Transform>> = {
   gzip: createGunzip,

@@ -1,8 +1,5 @@
-// The thread on which all file I/O of one bucket happens, by synchronous calls only. A call that never returns, because the
-// mount is dead, then holds up this bucket and nothing else: libuv's pool, which the journal and every other file of the
-// process share, is not involved.
 import { closeSync, openSync } from 'node:fs'
-import { parentPort, workerData, type MessagePort } from 'node:worker_threads'
+import type { MessagePort } from 'node:worker_threads'
 import { runOperation } from './operations.ts'
 import { createBucketContext } from '../object/bucket-context.ts'
 import { toWire } from '../errors.ts'
@@ -12,9 +9,8 @@ import { WorkerCall } from './worker-call.ts'
 /** How often temp files of dead processes are looked for, in ms. */
 const RECLAIM_EVERY_MS = 10 * 60 * 1000
 
-if (parentPort !== null) serve(parentPort, workerData as WorkerData)
-
-function serve(port: MessagePort, { options, activity, internals }: WorkerData): void {
+/** Runs the calls on a bucket that come in at the port. */
+export function serve(port: MessagePort, { options, activity, internals }: WorkerData): void {
   const words = new Int32Array(activity)
   const { hang } = internals
   const context = createBucketContext(options)
