@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { JournalReader } from '@nexus/journal'
 import { type Clock, systemClock, type TimerHandle } from '@nexus/host'
 import { keepingLogger } from '@nexus/host/testing'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Plugin } from '../src/index.ts'
 import { runSteps } from '../src/lifecycle/boot-step.ts'
 import { BOOT_STEPS } from '../src/lifecycle/boot.ts'
@@ -89,23 +89,20 @@ describe('a boot that fails', () => {
     await first.submitInput('one')
     await first.stop()
     const clock = new CountingClock()
-    let closed = 0
-    const backend = Object.assign(Object.create(lab.backend) as typeof lab.backend, {
-      close: async () => void closed++,
-    })
+    const closing = vi.spyOn(lab.backend, 'close')
     const shutDown: string[] = []
     const plugin: Plugin = { ...scribe, shutdown: () => void shutDown.push(step) }
     const failpoint = (name: string): void => {
       if (name === `boot:${step}`) throw new Error('injected')
     }
-    const options = { clock, backend, plugins: [plugin], failpoint }
+    const options = { clock, plugins: [plugin], failpoint }
     const resuming = await lab.engine('a', { ...options, recallSessionId: first.sessionId })
     await expect(resuming.boot()).rejects.toThrow('injected')
     const beginning = await lab.engine('a', options)
     await expect(beginning.boot()).rejects.toThrow('injected')
 
     expect([resuming.status().phase, beginning.status().phase]).toEqual(['failed', 'failed'])
-    expect(closed).toBe(2)
+    expect(closing).toHaveBeenCalledTimes(2)
     expect([...clock.pending]).toEqual([])
     expect(openFilesBelow(lab.dir)).toEqual([])
     expect(readdirSync(lab.sessionsRoot('a')).filter((name) => name !== '.machine')).toEqual([first.sessionId])

@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { CONFIG_SNAPSHOT_PATH, refuseReplacedDirectories } from '@nexus/durability/names'
-import { atomicWriteFile } from '@nexus/host'
+import { atomicWriteFile, type Fence } from '@nexus/host'
 import type { EventBus } from '../bus/event-bus.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import type { ResolvedOptions } from '../engine-options.ts'
@@ -29,8 +29,8 @@ export interface BootRequest {
   loaded: LoadedConfig
   options: ResolvedOptions
   bus: EventBus
-  /** Called when another process took our lock because this one stood still for too long. */
-  onLockLost: () => void
+  /** The run's right to write; it falls when the lock is lost. */
+  fence: Fence
   /** Called when the session can take input, before `core.ready` says so. */
   onUp: (session: RunningSession) => void
 }
@@ -50,8 +50,8 @@ export interface Boot {
 export const BOOT_STEPS: readonly BootStep<Boot>[] = [
   {
     name: 'object-store',
-    async run({ request, session }) {
-      Object.assign(session, await openDurability(request.sessionId, request.loaded.config, request.options))
+    async run({ request: { sessionId, loaded, options, fence }, session }) {
+      Object.assign(session, await openDurability(sessionId, loaded.config, options, fence))
     },
     undo: ({ session }) => session.durability?.finish({ clean: false }),
   },

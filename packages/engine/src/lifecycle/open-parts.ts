@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { NexusError } from '@nexus/errors'
 import { JournalWriter } from '@nexus/journal'
 import type { SessionLockOptions } from '@nexus/host'
 import { openStorageManager, type StorageManager } from '@nexus/storage'
@@ -14,9 +15,15 @@ export function profileOf({ loaded, options }: BootRequest): SessionProfile {
   return { profile: options.profile ?? loaded.profile, labels: options.labels }
 }
 
-export function lockOptions({ options, onLockLost }: BootRequest): SessionLockOptions {
-  const { transport, clock, logger } = options
-  return { transport, clock, logger, onLost: onLockLost }
+export function lockOptions({ sessionId, options, fence }: BootRequest): SessionLockOptions {
+  const { transport, clock, logger, waitForLock: waitMs } = options
+  const onLost = (): void => {
+    const message =
+      `another process took the lock of session ${sessionId}, since this one stood still for too long, or the lock is gone; ` +
+      'this run has ended. Stop it: what it wrote until then is kept'
+    fence.fall(new NexusError('LOCKED', message, { op: 'session.lock', key: sessionId }))
+  }
+  return { transport, clock, logger, waitMs, onLost }
 }
 
 export async function openSessionFiles({ request, session }: Boot): Promise<SessionWorkspace> {

@@ -43,14 +43,6 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
     tests: [boot('ticks from its boot to its stop')],
   },
   {
-    id: 'lost-lock-ignored',
-    breaks: 'goes on with a session whose lock is not its own any more',
-    file: `${SRC}/engine.ts`,
-    find: `onLockLost: () => void this.abandon(),`,
-    replace: `onLockLost: () => undefined,`,
-    tests: [boot('ends when its lock is lost to another process')],
-  },
-  {
     id: 'agent-id-of-the-session',
     breaks: 'takes the agent id, and with it a directory of the host, from a session',
     file: `${SRC}/config/config-keys.ts`,
