@@ -141,7 +141,7 @@ describe('a run', () => {
     writeFileSync(lock, '{}')
     const puts = lab.backend.faults.calls.filter(({ op }) => op === 'put').length
     await expect.poll(() => engine.status().phase, { timeout: 5_000, interval: 10 }).toBe('lost')
-    expect(await engine.submitInput('two')).toEqual({ accepted: false, reason: engine.status().lost })
+    expect(await engine.submitInput('two')).toMatchObject({ accepted: false })
     await engine.stop()
     expect(lab.backend.faults.calls.filter(({ op }) => op === 'put')).toHaveLength(puts)
   })

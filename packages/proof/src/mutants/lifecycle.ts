@@ -1,4 +1,4 @@
-import { engineTest, type CatchingTest, type WrittenMutant } from './mutant.ts'
+import { durabilityFile, engineTest, type CatchingTest, type WrittenMutant } from './mutant.ts'
 
 const SRC = 'packages/engine/src'
 
@@ -30,28 +30,17 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
     id: 'failed-snapshot-unguarded',
     breaks: 'removes the only whole copy of a session whose last snapshot failed',
     file: `${SRC}/lifecycle/retention.ts`,
-    find: `return record !== undefined && !record.stored`,
-    replace: `return record !== undefined && false`,
+    find: `if (record === undefined || record.stored) return false`,
+    replace: `if (record !== undefined) return false`,
     tests: [boot('removes nothing whose last snapshot failed')],
   },
   {
     id: 'ticks-not-started',
     breaks: 'never ticks',
     file: `${SRC}/lifecycle/boot.ts`,
-    find: `ticks.start()`,
+    find: `session.ticks.start()`,
     replace: ``,
     tests: [boot('ticks from its boot to its stop')],
-  },
-  {
-    id: 'lost-lock-ignored',
-    breaks: 'goes on with a session whose lock is not its own any more',
-    file: `${SRC}/lifecycle/boot.ts`,
-    find: `fence.fall(new NexusError('LOCKED'`,
-    replace: `void (fence, new NexusError('LOCKED'`,
-    tests: [
-      boot('ends when its lock is lost to another process'),
-      engineTest('engine-lost', 'settles its run() with the reason'),
-    ],
   },
   {
     id: 'agent-id-of-the-session',
@@ -80,9 +69,65 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'labels-dropped',
     breaks: 'forgets the labels that the host gave a session',
-    file: `${SRC}/lifecycle/boot.ts`,
-    find: `labels: options.labels,`,
-    replace: `labels: {},`,
+    file: `${SRC}/lifecycle/open-parts.ts`,
+    find: `labels: options.labels }`,
+    replace: `labels: {} }`,
     tests: [boot('notes the labels of the host with the session')],
+  },
+  {
+    id: 'boot-keeps-the-lock',
+    breaks: 'leaves the session locked after a boot that failed',
+    file: `${SRC}/lifecycle/boot.ts`,
+    find: `session.lock.release()`,
+    replace: ``,
+    tests: [engineTest('engine-boot-steps', 'gives everything back')],
+  },
+  {
+    id: 'agent-untold',
+    breaks: 'does not tell plugins whose session it is',
+    file: `${SRC}/lifecycle/open-parts.ts`,
+    find: `agentId: loaded.config.core.agentId,`,
+    replace: `agentId: '',`,
+    tests: [engineTest('engine-boot-steps', 'tells plugins whose it is')],
+  },
+  {
+    id: 'agent-storage-shared',
+    breaks: 'keeps the databases of every agent in one place',
+    file: `${SRC}/lifecycle/open-parts.ts`,
+    find: `...(agentId === '' ? {} : { agentId }),`,
+    replace: ``,
+    tests: [engineTest('engine-boot-steps', 'keeps agent-scope databases apart')],
+  },
+  {
+    id: 'damaged-journal-untold',
+    breaks: 'keeps damage of the journal to itself',
+    file: `${SRC}/lifecycle/boot.ts`,
+    find: `await tellDamage(session, request.bus)`,
+    replace: ``,
+    tests: [engineTest('engine-boot-steps', 'is told as one event, with file and position')],
+  },
+  {
+    id: 'killed-runs-kept-for-ever',
+    breaks: 'takes every killed run for one whose last snapshot failed',
+    file: durabilityFile('machine-record'),
+    find: `return ((record.clean ? lastSeq : turnEnd) ?? Number.POSITIVE_INFINITY) > record.lastSeq`,
+    replace: `return (lastSeq ?? turnEnd ?? 1) > 0`,
+    tests: [engineTest('engine-retention', 'and one that a killed run left')],
+  },
+  {
+    id: 'removed-session-remembered',
+    breaks: 'keeps the record of a session that retention removed',
+    file: `${SRC}/session/retention.ts`,
+    find: `await removeMachineRecord(root, id)`,
+    replace: `void removeMachineRecord`,
+    tests: [engineTest('engine-retention', 'with the record of it')],
+  },
+  {
+    id: 'forked-tree-swept',
+    breaks: 'removes a tree that was set aside with turns that the store never got',
+    file: `${SRC}/session/retention.ts`,
+    find: `note === undefined || note.forked ||`,
+    replace: `note === undefined ||`,
+    tests: [engineTest('engine-retention', 'hold nothing that the store lacks')],
   },
 ]
