@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { NexusError } from '@nexus/errors'
-import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import { EventBus } from './bus/event-bus.ts'
 import { Deadline, Fence, noFailpoint, systemClock } from '@nexus/host'
@@ -13,6 +12,7 @@ import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
 import { watchTermination } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
+import type { SessionJournal } from './plugins/plugin-views.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
 import { engineStatus, type EngineStatus, type Phase } from './status.ts'
 
@@ -125,7 +125,7 @@ export class Engine {
   }
 
   /** The session's journal. Events get there by way of the bus; this is for projections, barriers and its position. */
-  get journal(): JournalWriter {
+  get journal(): SessionJournal {
     return this.#running.journal
   }
 
@@ -184,7 +184,7 @@ export class Engine {
     this.#phase = 'running'
     startRetention(session, this.#options)
     const { openTurn, loaded } = session
-    if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.restart !== 'discard') {
+    if (openTurn?.partialInput !== undefined && loaded.config.core.sessions.restart !== 'discard') {
       void this.#inTurn(() => refirePartialTurn(openTurn, this.bus, this.#options.logger))
     }
   }

@@ -119,9 +119,9 @@ describe('a booted session', () => {
   it('tells plugins whose it is, and keeps agent-scope databases apart', async () => {
     const seen: unknown[] = []
     const plugin = idle('test.one', {
-      init({ engineInfo, storage }) {
-        seen.push(engineInfo.agentId)
-        storage('agent').put('a', 'b')
+      init(context) {
+        seen.push(context.engineInfo.agentId)
+        context.storage('agent').put('a', 'b')
       },
     })
     const engine = await lab.booted('a', {

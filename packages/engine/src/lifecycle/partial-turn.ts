@@ -15,7 +15,7 @@ const INTERRUPTED = 'interrupted: the process ended while the tool ran, and whet
 export async function openTurnOf({ dir, resumed, openTurn: givenUp }: PlacedTree): Promise<OpenTurn | undefined> {
   if (!resumed) return undefined
   const open = await readOpenTurn(join(dir, 'journal'))
-  return givenUp === undefined ? open : { ...open, isPartialTurn: true, partialInput: givenUp.partialInput }
+  return givenUp === undefined ? open : { ...open, partialInput: givenUp.partialInput }
 }
 
 /**
