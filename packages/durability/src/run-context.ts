@@ -18,7 +18,8 @@ import { CommittedGeneration } from './commit/committed-generation.ts'
 import type { OnLostPolicy } from './commit/commit-guard.ts'
 import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
 import { EventOutbox } from './outage/event-outbox.ts'
-import type { OnMixedPolicy } from './mirror/restore/judge.ts'
+import type { Layout, OnMixedPolicy } from './commit/layout.ts'
+import { mirrorLayout } from './mirror/layout.ts'
 import type { FailurePolicy } from './outage/outage.ts'
 
 /** What a session's durability is opened with. */
@@ -71,12 +72,14 @@ export interface RunContext extends Required<Omit<SessionDurabilityOptions, 'age
   readonly outbox: EventOutbox
   /** What this machine remembers of the session. */
   readonly record: MachineRecordFile
+  /** How the session's commits lie in the store. */
+  readonly layout: Layout
   /** What the store holds of the session. */
   readonly committed: CommittedGeneration
 }
 
 export function openRun(options: SessionDurabilityOptions): RunContext {
-  const { store, sessionId, sessionsRoot } = options
+  const { sessionId, sessionsRoot } = options
   const settled = {
     ...options,
     agentId: options.agentId,
@@ -88,6 +91,7 @@ export function openRun(options: SessionDurabilityOptions): RunContext {
     fence: options.fence ?? new Fence(),
     timings: { ...defaultTimings, ...options.timings },
   }
+  const layout = mirrorLayout(settled, join(sessionsRoot, '.machine'))
   return {
     ...settled,
     sessionDir: join(sessionsRoot, sessionId),
@@ -96,6 +100,7 @@ export function openRun(options: SessionDurabilityOptions): RunContext {
     isEnding: false,
     outbox: new EventOutbox({ ...settled, waitMs: settled.timings.announceMs }),
     record: new MachineRecordFile(sessionsRoot, sessionId, settled),
-    committed: new CommittedGeneration(store, sessionId, sessionsRoot),
+    layout,
+    committed: new CommittedGeneration(layout),
   }
 }

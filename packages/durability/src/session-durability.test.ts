@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
+import { layoutOf } from '../test/layout-of.ts'
 import { describe, expect, it } from 'vitest'
 import { elapse, newDir, newStore, storedText } from '../test/memory-store.ts'
 import { fingerprint, TestHost } from '../test/test-host.ts'
@@ -75,7 +76,7 @@ describe('a turn', () => {
         again = await host.durability.snapshot('request', { reason: 'handler' })
     })
     await host.turn('t1')
-    expect(again).toMatchObject({ manifest: { generation: 2 } })
+    expect(again).toMatchObject({ committed: { generation: 2 } })
     await host.stop()
   })
 
@@ -310,6 +311,12 @@ function isJournal(path: string): boolean {
 async function expectSameOnFreshHost(host: TestHost): Promise<void> {
   const { store } = newStore({ of: host.backend })
   const sessionsRoot = newDir('fresh')
-  await hydrateSession({ store, sessionId: 's1', sessionsRoot, prepareStaging: nothing, onMixed: 'fail' })
+  await hydrateSession({
+    layout: layoutOf(store, 's1'),
+    sessionId: 's1',
+    sessionsRoot,
+    prepareStaging: nothing,
+    onMixed: 'fail',
+  })
   expect(fingerprint(join(sessionsRoot, 's1'), isJournal)).toEqual(fingerprint(host.dir, isJournal))
 }

@@ -18,9 +18,10 @@ import { ObjectStore, type Backend } from '@nexus/objectstore'
 import { createMemoryBackend, type MemoryBackend } from '@nexus/objectstore-memory-test'
 import { openStorageManager, type StorageManager } from '@nexus/storage'
 import { hydrateSession, type HydrateOptions, type HydrateResult } from '../src/boot/hydrate.ts'
-import type { Manifest } from '../src/mirror/manifest.ts'
+import type { Committed } from '../src/commit/committed.ts'
 import { takeSnapshot, type SnapshotOptions, type SnapshotResult } from '../src/commit/snapshot.ts'
-import type { Logger } from '@nexus/host'
+import { noFailpoint, systemClock, type Logger } from '@nexus/host'
+import { layoutOf } from './layout-of.ts'
 
 export const SESSION = 'sess-1'
 export const TREE_KEY: string = `sessions/${SESSION}`
@@ -38,13 +39,17 @@ export interface Line {
   message: string
 }
 
+/** How a {@link Lab} takes a snapshot: to its own store unless another one is named. */
+type LabSnapshot = Partial<Omit<SnapshotOptions, 'layout'>> & { store?: ObjectStore }
+type LabHydration = Partial<Omit<HydrateOptions, 'layout'>> & { store?: ObjectStore }
+
 /** A bucket, hosts that share it, and what one of them stored last. */
 export class Lab {
   readonly backend: MemoryBackend
   readonly store: ObjectStore
   readonly lines: Line[] = []
   readonly logger: Logger
-  committed: Manifest | undefined
+  committed: Committed | undefined
   generation = 0
   readonly #base = mkdtempSync(join(tmpdir(), 'nexus-durability-'))
   readonly #storages = new Map<string, StorageManager>()
@@ -85,9 +90,10 @@ export class Lab {
   }
 
   /** Takes a snapshot and remembers it as the committed one. */
-  async snapshot(host: Host, options: Partial<SnapshotOptions> = {}): Promise<SnapshotResult> {
+  async snapshot(host: Host, { store = this.store, ...options }: LabSnapshot = {}): Promise<SnapshotResult> {
+    const { clock = systemClock, failpoint = noFailpoint, logger = this.logger } = options
     const result = await takeSnapshot({
-      store: this.store,
+      layout: layoutOf(store, SESSION, { clock, failpoint, logger }),
       sessionId: SESSION,
       sessionDir: host.dir,
       sessionsRoot: host.root,
@@ -102,14 +108,15 @@ export class Lab {
       ...(this.committed === undefined ? {} : { committed: this.committed }),
       ...options,
     })
-    this.committed = result.manifest
+    this.committed = result.committed
     return result
   }
 
   /** Hydrates on a host that has no tree. */
-  async hydrate(host: Host, options: Partial<HydrateOptions> = {}): Promise<HydrateResult> {
+  async hydrate(host: Host, { store = this.store, ...options }: LabHydration = {}): Promise<HydrateResult> {
+    const { failpoint = noFailpoint, logger = this.logger } = options
     return hydrateSession({
-      store: this.store,
+      layout: layoutOf(store, SESSION, { failpoint, logger }),
       sessionId: SESSION,
       sessionsRoot: host.root,
       prepareStaging: async (dir) => writeFileSync(join(dir, 'session.lock'), 'ours'),

@@ -47,7 +47,7 @@ export async function judgeFirst(run: FaultRun): Promise<void> {
   await judgeTime(run)
   const { backend, acknowledged, lastTree } = run
   const { result, tree } = await resumeOnEmptyHost(backend, [])
-  const { outcome, manifest, mixed } = result
+  const { outcome, committed: manifest, mixed } = result
   if (acknowledged > 0) assert.equal(outcome, 'hydrated')
   if (outcome === 'hydrated') {
     const generation = manifest?.generation ?? 0
@@ -84,7 +84,7 @@ function assertNoTree({ dir, disk }: TestHost): void {
 
 /** The committed generation is whole, no older than what was acknowledged, and what was overwritten in place is named. */
 function judgeCommitted(run: FaultRun, resumed: Resumed, seed: Seed, absent: readonly Capability[]): number {
-  const { manifest, mixed, outcome } = resumed.result
+  const { committed: manifest, mixed, outcome } = resumed.result
   const generation = manifest?.generation ?? 0
   const oldest = Math.max(seed.generation, run.acknowledged)
   assert.equal(outcome, 'hydrated')

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { layoutOf } from './layout-of.ts'
 import { BlobStore } from '@nexus/blobs'
 import { JournalReader } from '@nexus/journal'
 import type { Capability, MemoryBackend } from '@nexus/objectstore-memory-test'
@@ -112,7 +113,7 @@ export async function resumeOnEmptyHost(backend: MemoryBackend, absent: readonly
   const { store } = newStore({ of: backend, absent })
   const root = newDir('empty')
   const result = await hydrateSession({
-    store,
+    layout: layoutOf(store, 's1'),
     sessionId: 's1',
     sessionsRoot: root,
     prepareStaging: nothing,

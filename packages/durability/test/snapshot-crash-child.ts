@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { appendFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { layoutOf } from './layout-of.ts'
 import { JournalWriter } from '@nexus/journal'
 import { ObjectStore } from '@nexus/objectstore'
 import { openStorageManager } from '@nexus/storage'
@@ -36,7 +37,7 @@ async function runSnapshots(): Promise<void> {
     // The second turn ends in a rotation: what was committed moves into a sealed segment.
     if (generation === 2) await journal.turnEnded()
     const result = await takeSnapshot({
-      store,
+      layout: layoutOf(store, 's1', generation === 2 ? { failpoint } : {}),
       sessionId: 's1',
       sessionDir: dir,
       sessionsRoot: root,
@@ -52,7 +53,7 @@ async function runSnapshots(): Promise<void> {
       ...(committed === undefined ? {} : { committed }),
       ...(generation === 2 ? { failpoint } : {}),
     })
-    committed = result.manifest
+    committed = result.committed
     process.stdout.write(`committed ${generation}\n`)
   }
   process.exit(0)
@@ -81,7 +82,7 @@ function putBlob(content: string): void {
 
 async function runHydration(): Promise<void> {
   await hydrateSession({
-    store,
+    layout: layoutOf(store, 's1', { failpoint }),
     sessionId: 's1',
     sessionsRoot: root,
     prepareStaging: async (staging) => writeFileSync(join(staging, 'session.lock'), String(process.pid)),

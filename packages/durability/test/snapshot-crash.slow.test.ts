@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { layoutOf } from './layout-of.ts'
 import { fileURLToPath } from 'node:url'
 import Database from 'better-sqlite3'
 import { JournalReader } from '@nexus/journal'
@@ -59,7 +60,7 @@ async function runChild(
 function hydrate({ store }: Place, root: string, onMixed: 'warn' | 'fail' = 'warn'): Promise<HydrateResult> {
   mkdirSync(root, { recursive: true })
   return hydrateSession({
-    store,
+    layout: layoutOf(store, 's1'),
     sessionId: 's1',
     sessionsRoot: root,
     onMixed,
@@ -109,7 +110,7 @@ describe.concurrent('a process killed inside a snapshot', () => {
     const restored = join(at.root, '..', 'restored')
     const result = await hydrate(at, restored)
     const generation = SNAPSHOT_FAILPOINTS.indexOf(name) >= COMMITTED_FROM ? 2 : 1
-    expect(result).toMatchObject({ outcome: 'hydrated', manifest: { generation } })
+    expect(result).toMatchObject({ outcome: 'hydrated', committed: { generation } })
     const mixed = result.mixed?.paths ?? []
     const mayMix = generation === 1 && SNAPSHOT_FAILPOINTS.indexOf(name) >= OVERWRITING_FROM ? MAY_MIX : []
     expect(mixed.filter((path) => !mayMix.includes(path))).toEqual([])
@@ -121,7 +122,7 @@ describe.concurrent('a process killed inside a snapshot', () => {
     expect(readdirSync(at.root).filter((entry) => entry.startsWith('.snapshot'))).toEqual([])
     const committed = await readCommittedManifest(at.store, 's1', { scratchDir: at.root })
     await takeSnapshot({
-      store: at.store,
+      layout: layoutOf(at.store, 's1'),
       sessionId: 's1',
       sessionDir: join(restored, 's1'),
       sessionsRoot: restored,

@@ -53,7 +53,7 @@ describe('a file that another process appends to every millisecond', () => {
     writeFileSync(path, '')
     await start('./snapshot-appender-child.ts', path)
     for (let turn = 0; turn < 5; turn++) {
-      const { manifest } = await lab.snapshot(a)
+      const { committed: manifest } = await lab.snapshot(a)
       const stored = lab.object('files/log') ?? ''
       expect(manifest.entries['files/log']?.size).toBe(stored.length)
       expect(readFileSync(path, 'utf8').startsWith(stored)).toBe(true)
@@ -108,7 +108,7 @@ describe('a database that a tool keeps under files/', () => {
       mkdirSync(join(a.dir, 'files'))
       await start('./snapshot-database-child.ts', join(a.dir, 'files/tool.data'), mode)
       for (let turn = 0; turn < 4; turn++) {
-        const { unstored, manifest } = await lab.snapshot(a)
+        const { unstored, committed: manifest } = await lab.snapshot(a)
         // A writer that never lets go of its lock may keep a copy from being made; the committed one then stays.
         const kept = turn === 0 ? [] : ['files/tool.data']
         expect([[], kept]).toContainEqual(unstored)
@@ -167,7 +167,7 @@ describe('a database that a tool keeps under files/', () => {
     await lab.snapshot(a)
     db.exec('begin exclusive; insert into t values (2)')
     const storage = openStorageManager({ sessionDir: a.dir, storageRoot: join(a.root, '.other'), busyTimeoutMs: 20 })
-    const { unstored, manifest } = await lab.snapshot(a, { storage })
+    const { unstored, committed: manifest } = await lab.snapshot(a, { storage })
     await storage.dispose()
     db.close()
     expect(unstored).toEqual(['files/tool.db'])
@@ -182,7 +182,7 @@ describe('a database that a tool keeps under files/', () => {
   it('that is damaged beyond recognition is kept as it is: there may be something left to save', async () => {
     write(a, 'files/tool.db', `SQLite format 3\0${'garbage'.repeat(1000)}`)
     write(a, 'files/tool.db-wal', '')
-    const { unstored, manifest } = await lab.snapshot(a)
+    const { unstored, committed: manifest } = await lab.snapshot(a)
     expect([unstored, manifest.objects]).toEqual([[], ['files/tool.db']])
     expect(lab.object('files/tool.db')).toBe(read(a, 'files/tool.db'))
   })
@@ -201,7 +201,7 @@ describe('the databases of plugins', () => {
     const custom = storage.open('session', 'custom').db
     custom.function('twice', { deterministic: true }, (n: unknown) => Number(n) * 2)
     custom.exec('create table t (n integer); create index twice_n on t (twice(n)); insert into t values (21)')
-    const { manifest, dbBytes } = await lab.snapshot(a)
+    const { committed: manifest, dbBytes } = await lab.snapshot(a)
     iterator.return?.()
     writing.exec('rollback')
     expect(manifest.objects).toEqual(['custom', 'reader', 'writer'].map((plugin) => `plugins/${plugin}/store.db`))
@@ -222,7 +222,7 @@ describe('the databases of plugins', () => {
     const storage = lab.storage(a)
     storage.open('session', 'p').put('key', 'value')
     await storage.closeAll()
-    expect((await lab.snapshot(a)).manifest.objects).toEqual(['plugins/p/store.db'])
+    expect((await lab.snapshot(a)).committed.objects).toEqual(['plugins/p/store.db'])
   })
 
   it('that can not be copied fail the snapshot: no commit without one of them', async () => {

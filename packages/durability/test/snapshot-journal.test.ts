@@ -6,6 +6,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { Lab, storeOf, TREE_KEY, write, type Host } from './durability-fixture.ts'
 
 const ACTIVE = 'journal/events.jsonl'
+/** More than the small events of a test, which a snapshot would seal otherwise. */
+const ROTATE_BYTES = 16 * 1024
 
 let lab: Lab
 let a: Host
@@ -22,10 +24,14 @@ afterEach(async () => {
 })
 
 function open(host: Host): Promise<JournalWriter> {
-  return JournalWriter.open(join(host.dir, 'journal'), { fsync: 'none', rotateBytes: 1, sessionId: 'sess-1' })
+  return JournalWriter.open(join(host.dir, 'journal'), {
+    fsync: 'none',
+    rotateBytes: ROTATE_BYTES,
+    sessionId: 'sess-1',
+  })
 }
 
-function append(count: number, writer: JournalWriter = journal): void {
+function append(count: number, writer: JournalWriter = journal, text = ''): void {
   for (let n = 0; n < count; n++) {
     writer.append({
       ts: '2026-01-01T00:00:00.000Z',
@@ -34,13 +40,15 @@ function append(count: number, writer: JournalWriter = journal): void {
       source: 'test',
       session_id: 'sess-1',
       depth: 0,
-      payload: { n },
+      payload: { n, text },
     })
   }
 }
 
-/** Seals the active segment. */
-async function rotate(): Promise<void> {
+/** Appends events of which the last makes the active segment due, and seals it. */
+async function appendAndRotate(count: number): Promise<void> {
+  append(count - 1)
+  append(1, journal, 'x'.repeat(2 * ROTATE_BYTES))
   await journal.turnEnded()
 }
 
@@ -61,7 +69,7 @@ const stores = (): [string, ReturnType<typeof storeOf>][] => [
 describe('the journal in a snapshot', () => {
   it('is one instant: what is appended later is not half in it', async () => {
     append(5)
-    const { manifest } = await lab.snapshot(a, {
+    const { committed: manifest } = await lab.snapshot(a, {
       journal,
       failpoint: (name) => {
         if (name === 'snapshot:staged') append(5)
@@ -75,12 +83,11 @@ describe('the journal in a snapshot', () => {
 
   it('holds each event once when a rotation runs while the rest is stored', async () => {
     append(5)
-    const { manifest } = await lab.snapshot(a, {
+    const { committed: manifest } = await lab.snapshot(a, {
       journal,
       failpoint: async (name) => {
         if (name !== 'snapshot:staged') return
-        append(1)
-        await rotate()
+        await appendAndRotate(1)
       },
     })
     // Sealed after the instant, it repeats what the active segment of the instant holds.
@@ -95,20 +102,19 @@ describe('the journal in a snapshot', () => {
   })
 
   it('of a writer that is closed is what lies on the disk', async () => {
-    append(3)
-    await rotate()
+    await appendAndRotate(3)
     append(2)
     await journal.close()
-    expect((await lab.snapshot(a)).manifest.journal).toEqual({ last_seq: 5 })
-    expect((await lab.snapshot(a, { journal })).manifest.journal).toEqual({ last_seq: 5 })
+    expect((await lab.snapshot(a)).committed.journal).toEqual({ last_seq: 5 })
+    expect((await lab.snapshot(a, { journal })).committed.journal).toEqual({ last_seq: 5 })
     const b = lab.host({ empty: true })
     await lab.hydrate(b)
     expect(await seqsOf(b)).toEqual(upTo(5))
     // Nothing but sealed segments.
     writeFileSync(join(a.dir, ACTIVE), '')
-    expect((await lab.snapshot(a)).manifest.journal).toEqual({ last_seq: 3 })
+    expect((await lab.snapshot(a)).committed.journal).toEqual({ last_seq: 3 })
     write(a, 'journal/events-002.jsonl.zst', 'damaged')
-    expect((await lab.snapshot(a)).manifest.journal).toEqual({ last_seq: 3 })
+    expect((await lab.snapshot(a)).committed.journal).toEqual({ last_seq: 3 })
   })
 
   it('that is gone is not stored over one that is not', async () => {
@@ -128,8 +134,7 @@ describe('a rotation inside an interrupted snapshot', () => {
       const committed = lab.committed
       const bytes = lab.object(ACTIVE)
       for (let n = 0; n < (rotations === 'one' ? 1 : 3); n++) {
-        append(3)
-        await rotate()
+        await appendAndRotate(3)
       }
       append(2)
       const from = lab.backend.faults.calls.length
@@ -146,7 +151,7 @@ describe('a rotation inside an interrupted snapshot', () => {
         lab.backend.faults.heal()
         for (const [, store] of stores()) {
           const host = lab.host({ empty: true })
-          const { manifest, mixed } = await lab.hydrate(host, { store, onMixed: 'fail' })
+          const { committed: manifest, mixed } = await lab.hydrate(host, { store, onMixed: 'fail' })
           expect(mixed).toBeUndefined()
           const last = manifest?.journal.last_seq ?? 0
           expect(last).toBe(manifest?.generation === 1 ? 5 : journal.lastSeq)
@@ -161,8 +166,7 @@ describe('a rotation inside an interrupted snapshot', () => {
   it('is really what the test above repairs: the stored active segment has lost the committed events', async () => {
     append(5)
     await lab.snapshot(a, { journal })
-    append(3)
-    await rotate()
+    await appendAndRotate(3)
     lab.backend.faults.failWhen(({ key }) => key.endsWith('manifest.json'))
     await expect(lab.snapshot(a, { journal })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     lab.backend.faults.heal()
@@ -178,8 +182,7 @@ describe('a rotation inside an interrupted snapshot', () => {
   it('without its sealed segment is reported as mixed, and with a damaged one too', async () => {
     append(5)
     await lab.snapshot(a, { journal })
-    append(3)
-    await rotate()
+    await appendAndRotate(3)
     lab.backend.faults.failWhen(({ key }) => key.endsWith('manifest.json'))
     await expect(lab.snapshot(a, { journal })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     lab.backend.faults.heal()
@@ -207,8 +210,7 @@ describe('a rotation inside an interrupted snapshot', () => {
 
 describe('two hosts in turn', () => {
   it('carry one journal on, with a rotation on each', async () => {
-    append(4)
-    await rotate()
+    await appendAndRotate(4)
     append(1)
     await lab.snapshot(a, { journal })
     const b = lab.host({ empty: true })

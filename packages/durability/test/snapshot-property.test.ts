@@ -155,7 +155,7 @@ describe('any tree', () => {
         try {
           const a = lab.host()
           for (const step of deeds) perform(a, step)
-          const { unstored, manifest } = await lab.snapshot(a)
+          const { unstored, committed: manifest } = await lab.snapshot(a)
           const b = lab.host({ empty: true })
           const store = hasGet ? lab.store : storeOf(withoutCapabilities(lab.backend, ['get']))
           const result = await lab.hydrate(b, { store, onMixed: 'fail' })
@@ -165,9 +165,9 @@ describe('any tree', () => {
           // And once more from there: what was restored is stored as the same.
           lab.committed = manifest
           const again = await lab.snapshot(b)
-          expect(again.manifest.objects).toEqual(manifest.objects)
-          expect(again.manifest.links).toEqual(manifest.links)
-          expect(again.manifest.dirs).toEqual(manifest.dirs)
+          expect(again.committed.objects).toEqual(manifest.objects)
+          expect(again.committed.links).toEqual(manifest.links)
+          expect(again.committed.dirs).toEqual(manifest.dirs)
         } finally {
           await lab.remove()
         }
@@ -218,10 +218,10 @@ class Story {
     const { committed } = this.lab
     const result = await this.lab.hydrate(host)
     if (committed === undefined) {
-      if (result.manifest !== undefined) throw new Error('nothing was committed, and a manifest was found')
+      if (result.committed !== undefined) throw new Error('nothing was committed, and a manifest was found')
       return { mixed: true, host }
     }
-    if (result.manifest?.nonce !== committed.nonce) throw new Error('another generation was restored')
+    if (result.committed?.nonce !== committed.nonce) throw new Error('another generation was restored')
     const wanted = { ...this.#trees.get(committed.generation) }
     const got = describeTree(host.dir)
     // Blobs that left this disk stay named: they may be there besides.
@@ -310,7 +310,7 @@ describe('interrupted snapshots', () => {
         try {
           expect(await story.turn(second, 4, { kind, nth })).toBe(false)
           const host = story.lab.host({ empty: true })
-          const { mixed, manifest } = await story.lab.hydrate(host)
+          const { mixed, committed: manifest } = await story.lab.hydrate(host)
           expect([1, 2]).toContain(manifest?.generation)
           expect(manifest?.generation === 2 ? [] : (mixed?.paths ?? [])).toEqual(
             mixed === undefined ? [] : ['files/rewritten'],

@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { layoutOf } from './layout-of.ts'
 import { ObjectStore } from '@nexus/objectstore'
 import { hydrateSession } from '../src/boot/hydrate.ts'
 import { takeSnapshot } from '../src/commit/snapshot.ts'
@@ -30,7 +31,7 @@ async function snapshot(
   committed?: Parameters<typeof takeSnapshot>[0]['committed'],
 ): Promise<Awaited<ReturnType<typeof takeSnapshot>>> {
   return takeSnapshot({
-    store,
+    layout: layoutOf(store, 's1'),
     sessionId: 's1',
     sessionDir: dir,
     sessionsRoot: root,
@@ -47,7 +48,13 @@ async function snapshot(
 async function hydrate(name: string): Promise<string> {
   const sessionsRoot = join(base, name)
   mkdirSync(sessionsRoot)
-  await hydrateSession({ store, sessionId: 's1', sessionsRoot, prepareStaging: async () => undefined, onMixed: 'fail' })
+  await hydrateSession({
+    layout: layoutOf(store, 's1'),
+    sessionId: 's1',
+    sessionsRoot,
+    prepareStaging: async () => undefined,
+    onMixed: 'fail',
+  })
   return join(sessionsRoot, 's1')
 }
 
@@ -69,7 +76,7 @@ put('files/new-secret', 'never committed', 0o000)
 writeFileSync(join(dir, 'files/closed/inside'), 'changed inside')
 chmodSync(join(dir, 'files/closed'), 0o000)
 put('files/readable', 'two')
-const second = await snapshot(2, first.manifest)
+const second = await snapshot(2, first.committed)
 chmodSync(join(dir, 'files/closed'), 0o700)
 const restored = await hydrate('c')
 chmodSync(join(restored, 'files/closed'), 0o700)
@@ -82,9 +89,9 @@ process.stdout.write(
     firstRestored,
     firstUnstored: first.unstored,
     secondUnstored: second.unstored,
-    secondObjects: second.manifest.objects,
-    closedMode: second.manifest.dirs['files/closed']?.mode,
-    links: Object.keys(second.manifest.links),
+    secondObjects: second.committed.objects,
+    closedMode: second.committed.dirs['files/closed']?.mode,
+    links: Object.keys(second.committed.links),
     secondRestored,
   }),
 )

@@ -104,7 +104,7 @@ it('goes on naming the committed database when its file was deleted under the ha
   await first.submitInput('one')
   const { path } = first.storage.open('session', 'test.scribe')
   rmSync(path)
-  const { unstored, manifest } = await first.commit()
+  const { unstored, committed: manifest } = await first.commit()
   expect(unstored).toEqual(['plugins/test.scribe/store.db'])
   expect(manifest.objects).toContain('plugins/test.scribe/store.db')
   await first.abandon()

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { layoutOf } from '../../test/layout-of.ts'
 import { describe, expect, it } from 'vitest'
 import { newDir, newStore, plant, sha256, type TestStore } from '../../test/memory-store.ts'
 import { blobPaths, repairBlob } from './blob-repair.ts'
@@ -8,7 +9,7 @@ const BYTES = 'a blob'
 const DIGEST = sha256(BYTES)
 
 function repair({ store }: TestStore, sessionDir: string): Promise<boolean> {
-  return repairBlob(store, DIGEST, { treePrefix: 'sessions/s1', sessionDir, signal: new AbortController().signal })
+  return repairBlob(layoutOf(store, 's1'), DIGEST, { sessionDir, signal: new AbortController().signal })
 }
 
 function plantBlob({ backend }: TestStore, bytes = BYTES, meta: string | undefined = 'text/plain\n6\n'): void {

@@ -3,8 +3,8 @@ import { createReadStream } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
-import type { ObjectStore } from '@nexus/objectstore'
+import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
+import type { Layout } from '../commit/layout.ts'
 import { engineTempName, holdDirectory, type HeldDirectory } from '@nexus/host'
 
 /** The session-relative paths of a blob, its content first. */
@@ -24,14 +24,13 @@ export function blobPaths(sha256: string): { bin: string; meta: string } {
  * @throws `CORRUPT` when the stored bytes don't have that digest; `PRECONDITION` when a link or a file is in the way; an outage, as the store reports it
  */
 export async function repairBlob(
-  store: ObjectStore,
+  layout: Layout,
   sha256: string,
-  where: { treePrefix: string; sessionDir: string; signal: AbortSignal },
+  where: { sessionDir: string; signal: AbortSignal },
 ): Promise<boolean> {
-  if (!store.capabilities.get) return false
   const shard = holdShard(where.sessionDir, sha256)
   try {
-    return await repairInto(shard, store, sha256, where)
+    return await repairInto(shard, layout, sha256, where.signal)
   } finally {
     shard.close()
   }
@@ -48,22 +47,16 @@ function holdShard(sessionDir: string, sha256: string): HeldDirectory {
   }
 }
 
-async function repairInto(
-  shard: HeldDirectory,
-  store: ObjectStore,
-  sha256: string,
-  where: { treePrefix: string; signal: AbortSignal },
-): Promise<boolean> {
+async function repairInto(shard: HeldDirectory, layout: Layout, sha256: string, signal: AbortSignal): Promise<boolean> {
   const { bin, meta } = blobPaths(sha256)
   const fetchTo = async (path: string): Promise<string | undefined> => {
     const temporary = shard.at(engineTempName())
     try {
-      await store.get(`${where.treePrefix}/${path}`, temporary, { signal: where.signal })
+      if (!(await layout.fetchBlob(path, temporary, signal))) return undefined
       await syncFile(temporary)
       return temporary
     } catch (error) {
       await rm(temporary, { force: true })
-      if (isNexusError(error, 'NOT_FOUND')) return undefined
       throw error
     }
   }
@@ -74,7 +67,7 @@ async function repairInto(
     if (found !== sha256) {
       throw new NexusError('CORRUPT', `the stored blob ${sha256} has the digest ${found}`, {
         op: 'durability.repair-blob',
-        key: `${where.treePrefix}/${bin}`,
+        key: bin,
       })
     }
     const mediaType = await fetchTo(meta)

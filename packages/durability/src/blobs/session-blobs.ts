@@ -4,7 +4,6 @@ import type { CommitGuard } from '../commit/commit-guard.ts'
 import type { DeferredPush, RecoveryWorker } from '../outage/recovery.ts'
 import type { StoreLedger } from '../outage/store-ledger.ts'
 import type { RunContext } from '../run-context.ts'
-import { sessionKeys } from '../tree/keys.ts'
 import { blobPaths, repairBlob } from './blob-repair.ts'
 import { BlobWriteThrough, type PushOutcome } from './write-through.ts'
 
@@ -19,7 +18,6 @@ export interface BlobParts {
 export class SessionBlobs {
   readonly #run: RunContext
   readonly #parts: BlobParts
-  readonly #treePrefix: string
   readonly #life = new AbortController()
   readonly #writeThrough: BlobWriteThrough
   /** What the blob store of the session is to be opened with. */
@@ -30,11 +28,10 @@ export class SessionBlobs {
   }
 
   constructor(run: RunContext, parts: BlobParts) {
-    const { clock, timings, committed, store, fence } = run
+    const { clock, timings, committed, layout, fence } = run
     const { guard, ledger, recovery } = parts
     this.#run = run
     this.#parts = parts
-    this.#treePrefix = sessionKeys(run.sessionId).tree
     this.#writeThrough = new BlobWriteThrough({
       clock,
       queueLimit: timings.writeThroughLimit,
@@ -49,12 +46,7 @@ export class SessionBlobs {
         if (!run.isEnding && !fence.signal.aborted) this.#writeThrough.take(this.#objectsOf(sha256))
       },
       canEvict: (sha256) => committed.names(blobPaths(sha256).bin),
-      onMiss: (sha256) =>
-        repairBlob(store, sha256, {
-          treePrefix: this.#treePrefix,
-          sessionDir: run.sessionDir,
-          signal: this.#life.signal,
-        }),
+      onMiss: (sha256) => repairBlob(layout, sha256, { sessionDir: run.sessionDir, signal: this.#life.signal }),
     }
   }
 
@@ -64,20 +56,20 @@ export class SessionBlobs {
 
   /** Uploads one object. A failure is reported, never thrown. */
   async push(push: DeferredPush, signal: AbortSignal): Promise<PushOutcome> {
-    const { store, timings, outbox, logger, fence } = this.#run
+    const { layout, timings, outbox, logger, fence } = this.#run
     const { guard, ledger } = this.#parts
     // Deleted by its owner: nothing refers to it any more.
     if (!existsSync(push.localPath)) return 'gone'
     try {
       await guard.confirmIfOld(2 * timings.heartbeatMs, signal)
       fence.check()
-      await store.put(push.key, push.localPath, { signal })
+      await layout.pushBlob(push.path, push.localPath, signal)
       ledger.outage.succeeded()
       return 'stored'
     } catch (error) {
       if (signal.aborted || fence.signal.aborted) return 'failed'
       if (!existsSync(push.localPath)) return 'gone'
-      logger.warn({ err: error, key: push.key }, 'a blob could not be stored ahead of its turn')
+      logger.warn({ err: error, path: push.path }, 'a blob could not be stored ahead of its turn')
       ledger.pushFailed(error as Error)
       await outbox.flush()
       return 'failed'
@@ -118,6 +110,6 @@ export class SessionBlobs {
   #objectsOf(sha256: string): DeferredPush[] {
     const { sessionDir } = this.#run
     const { bin, meta } = blobPaths(sha256)
-    return [bin, meta].map((path) => ({ key: `${this.#treePrefix}/${path}`, localPath: join(sessionDir, path) }))
+    return [bin, meta].map((path) => ({ path, localPath: join(sessionDir, path) }))
   }
 }

@@ -17,11 +17,11 @@ function newQueue({ queueLimit = 256 } = {}) {
     queueLimit,
     quietMs: 100,
     holdsBack: () => world.down,
-    defer: ({ key }) => void deferred.push(key),
-    push: ({ key }, signal) => {
-      log.push(key)
+    defer: ({ path }) => void deferred.push(path),
+    push: ({ path }, signal) => {
+      log.push(path)
       const { held } = world
-      if (held === undefined) return Promise.resolve(world.gone.has(key) ? 'gone' : 'stored')
+      if (held === undefined) return Promise.resolve(world.gone.has(path) ? 'gone' : 'stored')
       signal.addEventListener('abort', () => held.open('failed'), { once: true })
       return held.promise
     },
@@ -34,7 +34,7 @@ function newQueue({ queueLimit = 256 } = {}) {
 }
 
 const blob = (name: string): DeferredPush[] =>
-  ['bin', 'meta'].map((part) => ({ key: `${name}.${part}`, localPath: `/${name}.${part}` }))
+  ['bin', 'meta'].map((part) => ({ path: `${name}.${part}`, localPath: `/${name}.${part}` }))
 
 describe('the write-through of blobs', () => {
   it('uploads content, then media type, one object at a time, and flushes when the queue is quiet', async () => {

@@ -81,7 +81,7 @@ function commit(fields: Partial<Manifest>, contents: Record<string, string> = {}
     unstored: [],
     ...fields,
   }
-  lab.plant(MANIFEST_KEY, serializeManifest(manifest))
+  lab.plant(MANIFEST_KEY, serializeManifest(manifest as Manifest))
 }
 
 describe('hydration of a session', () => {
@@ -236,9 +236,9 @@ describe('fidelity', () => {
     chmodSync(join(a.dir, 'files/root-shell'), 0o6755)
     mkdirSync(join(a.dir, 'files/sticky'))
     chmodSync(join(a.dir, 'files/sticky'), 0o1777)
-    const { manifest } = await lab.snapshot(a)
+    const { committed: manifest } = await lab.snapshot(a)
     expect(manifest.entries['files/root-shell']?.mode).toBe(0o755)
-    const evil = serializeManifest(manifest).replaceAll('"mode":493', '"mode":3565')
+    const evil = serializeManifest(manifest as Manifest).replaceAll('"mode":493', '"mode":3565')
     lab.plant(MANIFEST_KEY, evil.replaceAll('"mode":511', '"mode":1023'))
     await lab.hydrate(b)
     expect(lstatSync(join(b.dir, 'files/root-shell')).mode & 0o7777).toBe(0o755)
@@ -247,7 +247,7 @@ describe('fidelity', () => {
 
   it('restores times to the microsecond, before 1970 to the millisecond', async () => {
     write(a, 'files/a', 'a')
-    const { manifest } = await lab.snapshot(a)
+    const { committed: manifest } = await lab.snapshot(a)
     for (const [given, wanted] of [
       ['1795977823364999999', '1795977823364999000'],
       ['999999999000001000', '999999999000001000'],
@@ -257,7 +257,7 @@ describe('fidelity', () => {
     ] as const) {
       const entry = manifest.entries['files/a']
       if (entry !== undefined) entry.mtime_ns = given
-      lab.plant(MANIFEST_KEY, serializeManifest(manifest))
+      lab.plant(MANIFEST_KEY, serializeManifest(manifest as Manifest))
       const host = lab.host({ empty: true })
       await lab.hydrate(host)
       expect(lstatSync(join(host.dir, 'files/a'), { bigint: true }).mtimeNs).toBe(BigInt(wanted))
@@ -617,7 +617,7 @@ describe('an interrupted snapshot', () => {
       const host = lab.host({ empty: true })
       const result = await lab.hydrate(host, { failpoint, store: open() })
       expect(result.mixed).toBeUndefined()
-      expect(result.manifest?.generation).toBe(lab.generation)
+      expect(result.committed?.generation).toBe(lab.generation)
       expect(describeTree(host.dir)).toEqual(describeTree(a.dir))
       expect(read(host, 'session.lock')).toBe('ours')
       write(a, 'files/a', 'one')
@@ -671,7 +671,7 @@ describe('a manifest of version 1', () => {
     for (const store of [lab.store, storeOf(withoutGet())]) {
       const host = lab.host({ empty: true })
       const result = await lab.hydrate(host, { store })
-      expect(result).toMatchObject({ outcome: 'hydrated', manifest: { generation: 4, _schema_version: 1 } })
+      expect(result).toMatchObject({ outcome: 'hydrated', committed: { generation: 4, _schema_version: 1 } })
       const tree = describeTree(host.dir)
       expect(Object.keys(tree).filter((path) => tree[path]?.startsWith('file'))).toEqual([
         `${blob}.bin`,
@@ -705,7 +705,7 @@ describe('without get', () => {
 describe('failures of the local disk', () => {
   it('name the path of the session and leave nothing', async () => {
     write(a, 'files/a', 'a')
-    const { manifest } = await lab.snapshot(a)
+    const { committed: manifest } = await lab.snapshot(a)
     const long = `files/${'x'.repeat(300)}`
     const entry = manifest.entries['files/a']
     if (entry !== undefined) commit({ links: { [long]: { target: 'a' } } }, { 'files/a': 'a' })

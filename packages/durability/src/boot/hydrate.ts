@@ -11,16 +11,14 @@ import {
   type Failpoint,
   type Logger,
 } from '@nexus/host'
-import type { ObjectStore } from '@nexus/objectstore'
-import type { Manifest } from '../mirror/manifest.ts'
-import type { OnMixedPolicy } from '../mirror/restore/judge.ts'
-import { MirrorRestore } from '../mirror/restore/restore.ts'
+import type { Committed } from '../commit/committed.ts'
+import type { Layout, OnMixedPolicy } from '../commit/layout.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
 import { restoreAttributes, restoring, StagedTree, type HydrateFs, type Mixture, type Restored } from './staged-tree.ts'
 
 /** How a session is hydrated. */
 export interface HydrateOptions {
-  store: ObjectStore
+  layout: Layout
   sessionId: string
   sessionsRoot: string
   /** Called with the fresh staging directory before anything is fetched: writes our lock into it. */
@@ -41,7 +39,7 @@ export interface HydrateOptions {
 export interface HydrateResult {
   /** `never-seen`: the store says that no commit was ever completed; nothing was created. */
   outcome: 'hydrated' | 'never-seen'
-  manifest?: Manifest
+  committed?: Committed
   mixed?: Mixture
   objects: number
   bytes: number
@@ -64,6 +62,7 @@ export const HYDRATE_FAILPOINTS: readonly string[] = [
 ]
 
 const OP = 'hydrate'
+const DEFAULT_CONCURRENCY = 16
 
 /**
  * Restores a session tree from the store to `<sessionsRoot>/<sessionId>`, whole or not at all: it appears there by one
@@ -91,7 +90,8 @@ export async function hydrateSession(options: HydrateOptions): Promise<HydrateRe
     fs.mkdirSync(scratchDir, { mode: 0o700 })
     const tree = new StagedTree(stagingDir, fs)
     const slices = new Slices({ signal })
-    const restored = await new MirrorRestore({ ...options, logger, failpoint, slices }).into(tree, scratchDir)
+    const { layout, onMixed, concurrency = DEFAULT_CONCURRENCY } = options
+    const restored = await layout.restore(tree, { scratchDir, onMixed, slices, concurrency, signal })
     if (restored !== undefined) {
       await restoreAttributes(tree, restored.content, { slices, failpoint })
       await removeStagingDir(scratchDir)
@@ -104,8 +104,8 @@ export async function hydrateSession(options: HydrateOptions): Promise<HydrateRe
     }
     const durationMs = clock.now() - startedMs
     if (restored === undefined) return { outcome: 'never-seen', objects: 0, bytes: 0, durationMs }
-    const { committed: manifest, content: _, ...rest } = restored
-    return { outcome: 'hydrated', manifest, ...rest, durationMs }
+    const { content: _, ...rest } = restored
+    return { outcome: 'hydrated', ...rest, durationMs }
   } catch (error) {
     throw fromLocalFailure(error, OP)
   } finally {

@@ -3,8 +3,7 @@ import { mkdir, open, rm, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
 import { atomicWriteFile, type Failpoint, type Logger } from '@nexus/host'
-import type { MixedFrom } from '../mirror/manifest.ts'
-import type { CommitPair } from '../commit/snapshot.ts'
+import type { CommitPair, MixedFrom } from '../commit/committed.ts'
 import type { LocalJournal } from '../tree/local-journal.ts'
 
 /** What this machine remembers of a session's local tree. */

@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs'
 import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
-import type { ObjectStore } from '@nexus/objectstore'
 import { type Clock, type Failpoint, LOCK_FILE, type Logger, syncDirectory } from '@nexus/host'
-import type { OnMixedPolicy } from '../mirror/restore/judge.ts'
+import type { Layout, OnMixedPolicy } from '../commit/layout.ts'
 import type { FailurePolicy } from '../outage/outage.ts'
 import type { CommittedGeneration } from '../commit/committed-generation.ts'
 import type { EventOutbox } from '../outage/event-outbox.ts'
@@ -13,14 +12,14 @@ import type { Restored } from './staged-tree.ts'
 import { readLocalJournal, type LocalJournal } from '../tree/local-journal.ts'
 import { lacks, lookAtTree, type LocalTree } from '../tree/local-tree.ts'
 import { holdsUnstoredTurns, readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { Committed } from '../commit/committed.ts'
 import { noteSetAside, removeSetAside, type SetAsideNote } from './set-aside.ts'
 import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
 /** What {@link resolveTree} works with. */
 export interface TreeResolver {
-  store: ObjectStore
+  layout: Layout
   sessionId: string
   sessionsRoot: string
   bootId: string
@@ -77,7 +76,7 @@ export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOp
   const previous = readMachineRecord(sessionsRoot, sessionId)
   if (!options.localExists) return hydrate(resolver, options, previous)
   const tree = await lookAtBoot(join(sessionsRoot, sessionId), logger)
-  let remote: Manifest | undefined
+  let remote: Committed | undefined
   try {
     remote = await committed.look(options.signal)
   } catch (error) {
@@ -114,7 +113,7 @@ async function lookAtBoot(sessionDir: string, logger: Logger): Promise<TreeAtBoo
 export function judgeLocalTree(
   bootId: string,
   record: MachineRecord | undefined,
-  remote: Manifest | undefined,
+  remote: Committed | undefined,
   tree: TreeAtBoot,
 ): TreeVerdict {
   if (remote === undefined) return { kind: 'live', why: 'never-stored' }
@@ -149,7 +148,7 @@ function refuseForgotten(resolver: TreeResolver, previous: MachineRecord | undef
 interface Known {
   previous: MachineRecord | undefined
   journal: LocalJournal
-  remote: Manifest | undefined
+  remote: Committed | undefined
 }
 
 async function actOn(
@@ -222,7 +221,7 @@ async function actOn(
   resolver.outbox.post('session.local.stale', {
     session_id: sessionId,
     local_generation: local.generation,
-    remote_generation: resolution.hydration?.manifest?.generation ?? remote.generation,
+    remote_generation: resolution.hydration?.committed?.generation ?? remote.generation,
     forked,
     kept_at: keptAt,
   })
@@ -241,9 +240,9 @@ async function hydrate(
   options: ResolveTreeOptions,
   previous: MachineRecord | undefined,
 ): Promise<TreeResolution> {
-  const { store, sessionId, sessionsRoot, onMixed, clock, logger, failpoint, record, committed, outbox } = resolver
+  const { layout, sessionId, sessionsRoot, onMixed, clock, logger, failpoint, record, committed, outbox } = resolver
   const hydration = await hydrateSession({
-    store,
+    layout,
     sessionId,
     sessionsRoot,
     onMixed,
@@ -259,8 +258,8 @@ async function hydrate(
     await record.begin({})
     return { tree: 'absent', hydration }
   }
-  const { manifest, mixed } = hydration
-  committed.manifest = manifest
+  const { mixed } = hydration
+  committed.current = hydration.committed
   if (mixed !== undefined) outbox.post('session.hydrate.mixed', { session_id: sessionId, ...mixed })
   return { tree: 'hydrated', hydration }
 }
@@ -299,7 +298,7 @@ export const RESOLVE_TREE_FAILPOINTS: readonly string[] = ['resolve-tree:before-
 type RecordStart = Parameters<MachineRecordFile['begin']>[0]
 
 /** The run goes on from the store's generation, knowing all earlier attempts of this machine as its own. */
-function onTopOf(previous: MachineRecord | undefined, remote: Manifest | undefined): RecordStart {
+function onTopOf(previous: MachineRecord | undefined, remote: Committed | undefined): RecordStart {
   const base = previous === undefined ? {} : carried(previous)
   if (remote === undefined) return base
   const committed = { generation: remote.generation, nonce: remote.nonce }

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import type { Failpoint, Slices } from '@nexus/host'
 import { SESSION_DIRECTORIES } from '../tree/names.ts'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { Committed } from '../commit/committed.ts'
 
 const OWNER_ONLY_DIR = 0o700
 const OWNER_ONLY_FILE = 0o600
@@ -67,9 +67,9 @@ export interface Mixture {
 /** What a layout put into a staged tree. */
 export interface Restored {
   /** The commit as it is in the store. */
-  committed: Manifest
+  committed: Committed
   /** What of it belongs on this machine. */
-  content: Manifest
+  content: Committed
   mixed?: Mixture
   objects: number
   bytes: number
@@ -87,7 +87,7 @@ export interface Restored {
  */
 export async function restoreAttributes(
   tree: StagedTree,
-  manifest: Manifest,
+  manifest: Committed,
   { slices, failpoint }: { slices: Slices; failpoint: Failpoint },
 ): Promise<void> {
   const dirs = Object.keys(manifest.dirs)
@@ -111,7 +111,7 @@ export async function restoreAttributes(
   await failpoint('hydrate:modes-set')
 }
 
-function restoreFile({ dir, fs }: StagedTree, path: string, { entries }: Manifest): void {
+function restoreFile({ dir, fs }: StagedTree, path: string, { entries }: Committed): void {
   const entry = entries[path]
   const localPath = join(dir, path)
   restoring(path, () => {

@@ -1,6 +1,6 @@
 import type { LocalJournal } from '../tree/local-journal.ts'
 import { isOurCommit, type MachineRecord } from './machine-record.ts'
-import type { CommitPair } from '../commit/snapshot.ts'
+import type { CommitPair } from '../commit/committed.ts'
 
 /** What to do with a local tree that another host's commit has overtaken. */
 export type StaleLocalPolicy = 'set-aside' | 'refuse' | 'keep'

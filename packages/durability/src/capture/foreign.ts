@@ -5,7 +5,7 @@ import type { TreeCursor } from '@nexus/host'
 import type { DatabaseCapture } from './databases.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
 import { inodeAt, staged } from './stage.ts'
-import type { StagedFile } from '../mirror/upload.ts'
+import type { StagedFile } from './stage.ts'
 
 const SIDECAR_SUFFIX = /-(?:wal|shm|journal)$/
 

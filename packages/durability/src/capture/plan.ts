@@ -3,7 +3,7 @@ import type { Slices } from '@nexus/host'
 import { type ImmutableKind, immutableKind, JOURNAL_DIR, META_PATH } from '../tree/names.ts'
 import type { FileStat } from '../tree/tree-stat.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
-import type { StagedFile } from '../mirror/upload.ts'
+import type { StagedFile } from './stage.ts'
 
 /** One object to bring to the store. */
 export interface PlannedObject {

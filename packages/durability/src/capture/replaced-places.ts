@@ -1,6 +1,6 @@
 import { closeSync } from 'node:fs'
 import type { TreeCursor } from '@nexus/host'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { Committed } from '../commit/committed.ts'
 import { fileFault } from '../tree/file-fault.ts'
 import { holdsText, LOOK_BYTES } from '../tree/local-tree.ts'
 import {
@@ -15,7 +15,7 @@ import type { WalkedTree } from '../tree/tree-walk.ts'
 
 /** What is known of a session besides its tree. */
 export interface KnownPlaces {
-  committed: Manifest | undefined
+  committed: Committed | undefined
   /** Files whose copy is stored, by path. */
   staged: ReadonlyMap<string, unknown>
   /** Databases that are open and could not be copied. */

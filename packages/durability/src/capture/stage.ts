@@ -3,11 +3,20 @@ import { isAbsolute, join, relative, sep } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { TreeCursor } from '@nexus/host'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { Committed } from '../commit/committed.ts'
 import { fileFault } from '../tree/file-fault.ts'
 import type { DatabaseCapture } from './databases.ts'
-import type { StagedFile } from '../mirror/upload.ts'
+import { readClosedJournalSeq } from './journal-seq.ts'
 import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR, JOURNAL_HEADER_PATH } from '../tree/names.ts'
+
+/** A copy of our own to store under a path of the tree. */
+export interface StagedFile {
+  path: string
+  localPath: string
+  sizeBytes: number
+  mode: number
+  mtimeNs: bigint
+}
 
 /** The parts of a session that can't be read in place: they are copied first, and the copies are stored. */
 export interface StagedParts {
@@ -17,6 +26,8 @@ export interface StagedParts {
   journal: { sealed: ReadonlySet<string>; lastSeq: number } | undefined
   /** Open databases whose files were deleted. */
   lostDatabases: string[]
+  /** The last event that is captured; 0 for none. */
+  lastSeq: number
   dbBytes: number
   dbDurationMs: number
 }
@@ -25,7 +36,7 @@ export interface StageOptions {
   sessionDir: string
   stagingDir: string
   cursor: TreeCursor
-  committed: Manifest | undefined
+  committed: Committed | undefined
   journal?: JournalWriter
   databases: DatabaseCapture | undefined
   signal?: AbortSignal
@@ -41,11 +52,19 @@ const OP = 'snapshot.stage'
  */
 export async function stageParts(options: StageOptions): Promise<StagedParts> {
   const { journal, databases } = options
-  const parts: StagedParts = { files: new Map(), journal: undefined, lostDatabases: [], dbBytes: 0, dbDurationMs: 0 }
+  const parts: StagedParts = {
+    files: new Map(),
+    journal: undefined,
+    lostDatabases: [],
+    lastSeq: 0,
+    dbBytes: 0,
+    dbDurationMs: 0,
+  }
   await Promise.all([
     journal === undefined ? undefined : stageJournal(journal, options, parts),
     databases === undefined ? undefined : stageDatabases(databases, options, parts),
   ])
+  parts.lastSeq = parts.journal?.lastSeq ?? (await readClosedJournalSeq(join(options.sessionDir, JOURNAL_DIR)))
   return parts
 }
 

@@ -1,11 +1,8 @@
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { MachineRecord } from '../boot/machine-record.ts'
 import { judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
-import { readCommittedPair, type CommitHead } from '../mirror/manifest-store.ts'
-import type { Manifest } from '../mirror/manifest.ts'
-import type { CommitPair } from './snapshot.ts'
+import type { Committed, CommitHead, CommitPair } from './committed.ts'
 import type { RunContext } from '../run-context.ts'
 import { readLocalJournal } from '../tree/local-journal.ts'
 
@@ -53,7 +50,7 @@ export class CommitGuard {
    *
    * @throws `FENCED` when another host committed; `PRECONDITION` when the local tree may be torn and holds nothing new
    */
-  async check(held: Manifest | undefined): Promise<void> {
+  async check(held: Committed | undefined): Promise<void> {
     const { fence, record, committed, journal } = this.#run
     fence.check()
     if (this.#atBoot !== undefined) await this.#decideAgain(held, this.#atBoot)
@@ -78,10 +75,8 @@ export class CommitGuard {
    * @throws `FENCED` when another host committed, the store's error when it fails
    */
   async confirm(signal: AbortSignal | undefined, building?: CommitPair): Promise<void> {
-    const { store, sessionId, sessionsRoot, fence, record, clock } = this.#run
-    const scratchDir = join(sessionsRoot, '.machine')
-    await mkdir(scratchDir, { recursive: true, mode: 0o700 })
-    const head = await readCommittedPair(store, sessionId, { scratchDir, ...(signal === undefined ? {} : { signal }) })
+    const { layout, sessionId, fence, record, clock } = this.#run
+    const head = await layout.head(signal)
     fence.check()
     this.#lookedAtMs = clock.now()
     if (head !== undefined && !this.undecided && !record.isOurs(head)) this.#lose(head)
@@ -104,7 +99,7 @@ export class CommitGuard {
     await this.#looking
   }
 
-  async #decideAgain(held: Manifest | undefined, tree: TreeAtBoot): Promise<void> {
+  async #decideAgain(held: Committed | undefined, tree: TreeAtBoot): Promise<void> {
     const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#run
     const verdict = judgeLocalTree(bootId, record.current, held, tree)
     // Turns of this run make a fork of a stale tree, and don't make a torn one whole.
@@ -151,7 +146,7 @@ export class CommitGuard {
   }
 
   /** Plugins work on the tree, so it can't be set aside now; the next boot does that. */
-  #announceStale(held: Manifest, forked: boolean): void {
+  #announceStale(held: Committed, forked: boolean): void {
     const { outbox, record, sessionId, sessionsRoot } = this.#run
     outbox.post('session.local.stale', {
       session_id: sessionId,

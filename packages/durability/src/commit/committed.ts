@@ -64,3 +64,8 @@ export interface Committed extends CommitPair {
 export function headOf({ generation, nonce, instance_id: instanceId }: Committed): CommitHead {
   return { generation, nonce, instanceId }
 }
+
+/** Bytes of all files of a commit. */
+export function totalBytes({ objects, entries }: Committed): number {
+  return objects.reduce((sum, path) => sum + (entries[path]?.size ?? 0), 0)
+}

@@ -3,15 +3,15 @@ import { JournalReader } from '@nexus/journal'
 import { closeSync } from 'node:fs'
 import type { Slices, TreeCursor } from '@nexus/host'
 import type { FileDigester } from '../capture/digester.ts'
-import type { Manifest } from '../mirror/manifest.ts'
-import type { StagedFile } from '../mirror/upload.ts'
+import type { Committed } from './committed.ts'
+import type { StagedFile } from '../capture/stage.ts'
 import { CONFIG_SNAPSHOT_PATH, JOURNAL_DIR, META_PATH } from '../tree/names.ts'
 import { TreeWalker } from '../tree/tree-walk.ts'
 
 /** What of a closing session is compared with its last commit. */
 export interface ClosingTree {
   cursor: TreeCursor
-  committed: Manifest
+  committed: Committed
   /** Copies that stand for files of the tree: the databases, and perhaps the active journal segment. */
   staged: ReadonlyMap<string, StagedFile>
   digester: FileDigester
@@ -59,7 +59,7 @@ async function isCommitted(path: string, closing: ClosingTree, size: number | un
   }
 }
 
-async function endsOnlyItself(sessionDir: string, { journal }: Manifest): Promise<boolean> {
+async function endsOnlyItself(sessionDir: string, { journal }: Committed): Promise<boolean> {
   const reader = await JournalReader.open(join(sessionDir, JOURNAL_DIR), { fromSeq: journal.last_seq + 1 })
   for await (const { type, payload } of reader) {
     const ofMeta = type === 'session.file.updated' && (payload as { path?: string }).path === META_PATH

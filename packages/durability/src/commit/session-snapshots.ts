@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { SnapshotMemory } from '../capture/memory.ts'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { Committed } from './committed.ts'
 import type { RecoveryWorker } from '../outage/recovery.ts'
 import type { StoreLedger } from '../outage/store-ledger.ts'
 import type { RunContext } from '../run-context.ts'
@@ -71,8 +71,8 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
 
   /** Paths of the committed generation that a snapshot which failed may have overwritten in the store. */
   get overwritten(): string[] {
-    const { manifest } = this.#run.committed
-    return this.#memory.unsettled.filter((path) => manifest?.entries[path] !== undefined)
+    const { current } = this.#run.committed
+    return this.#memory.unsettled.filter((path) => current?.entries[path] !== undefined)
   }
 
   /** Takes one snapshot for the whole batch, and settles the books before the slot is free. Never rejects. */
@@ -147,15 +147,15 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
       ...(turnId === undefined ? {} : { turnId }),
       ...(mixedFrom === undefined ? {} : { mixedFrom }),
     })
-    outcome.generation = result.manifest.generation
-    committed.manifest = result.manifest
-    record.committed(result.manifest, result.manifest.journal.last_seq)
+    outcome.generation = result.committed.generation
+    committed.current = result.committed
+    record.committed(result.committed, result.committed.journal.last_seq)
     return result
   }
 
-  async #look(signal: AbortSignal): Promise<Manifest | undefined> {
+  async #look(signal: AbortSignal): Promise<Committed | undefined> {
     const { committed, logger, sessionId } = this.#run
-    const known = committed.manifest
+    const known = committed.current
     const held = await committed.look(signal)
     if (known !== undefined && held === undefined) {
       logger.warn(

@@ -125,7 +125,7 @@ describe('a snapshot', () => {
     })
     const stored = (key: string): Buffer => lab.backend.objects.get(key)?.bytes ?? Buffer.alloc(0)
     const manifest = parseManifest(stored(`${TREE_KEY}.manifest/manifest.json`), 'sess-1')
-    expect(manifest).toEqual(result.manifest)
+    expect(manifest).toEqual(result.committed)
     expect(manifest).toMatchObject({
       _schema_version: 2,
       session_id: 'sess-1',
@@ -152,7 +152,7 @@ describe('a snapshot', () => {
     write(a, 'files/two', '2')
     await lab.snapshot(a)
     unlinkSync(join(a.dir, 'files/one'))
-    const { manifest } = await lab.snapshot(a)
+    const { committed: manifest } = await lab.snapshot(a)
     expect(manifest.objects).toEqual(['files/two'])
     expect(lab.object('files/one')).toBe('1')
     expect(lab.backend.faults.calls.filter(({ op }) => op === 'delete')).toEqual([])
@@ -163,7 +163,7 @@ describe('a snapshot', () => {
     write(a, 'plugins/p/store.db-wal', 'wal')
     write(a, 'files/.nexus-tmp-0123456789abcdef', 'half')
     write(a, 'files/my-journal', 'dear diary')
-    const { manifest } = await lab.snapshot(a)
+    const { committed: manifest } = await lab.snapshot(a)
     expect(manifest.objects).toEqual(['files/my-journal'])
   })
 
@@ -174,7 +174,7 @@ describe('a snapshot', () => {
     link(a, 'files/dir', outside.dir)
     link(a, 'files/loop', '..')
     link(a, 'files/self', 'self')
-    const { manifest } = await lab.snapshot(a)
+    const { committed: manifest } = await lab.snapshot(a)
     expect(manifest.objects).toEqual([])
     expect(Object.keys(manifest.links)).toEqual(['files/creds', 'files/dir', 'files/loop', 'files/self'])
     expect(puts()).toHaveLength(2)
@@ -259,7 +259,7 @@ describe('immutable files', () => {
     const result = await lab.snapshot(a)
     expect(result).toMatchObject({ objects: 3, objectsUploaded: 1, objectsSkipped: 2 })
     expect(opsSince(from).filter((op) => op.includes('blobs'))).toEqual([`list ${TREE_KEY}/blobs`])
-    expect(result.manifest.entries[`${blob}.bin`]).toMatchObject({ sha256: sha('payload'), size: 7 })
+    expect(result.committed.entries[`${blob}.bin`]).toMatchObject({ sha256: sha('payload'), size: 7 })
     expectExact()
   })
 
@@ -303,7 +303,7 @@ describe('immutable files', () => {
     )
     const result = await lab.snapshot(a)
     expect(result).toMatchObject({ objectsUploaded: 2, objectsSkipped: 0 })
-    expect(result.manifest.objects).toEqual([`${blob}.bin`, `${blob}.meta`])
+    expect(result.committed.objects).toEqual([`${blob}.bin`, `${blob}.meta`])
     expect(lab.warnings()).toContainEqual(expect.stringContaining('can not be listed'))
   })
 
@@ -321,7 +321,7 @@ describe('immutable files', () => {
     unlinkSync(join(a.dir, `${blob}.bin`))
     unlinkSync(join(a.dir, `${blob}.meta`))
     const result = await lab.snapshot(a)
-    expect(result.manifest.objects).toEqual([`${blob}.bin`, `${blob}.meta`, 'files/a'])
+    expect(result.committed.objects).toEqual([`${blob}.bin`, `${blob}.meta`, 'files/a'])
     await lab.snapshot(a)
     const b = lab.host({ empty: true })
     await lab.hydrate(b)
@@ -338,7 +338,7 @@ describe('immutable files', () => {
     const swept = { name: 'events-001.jsonl.zst', last_seq: 7, size_bytes: 3, sha256: sha('one') }
     write(a, 'journal/swept.json', JSON.stringify({ schema_version: 1, segments: [swept] }))
     const result = await lab.snapshot(a)
-    expect(result.manifest.objects).toEqual([first, 'journal/swept.json'])
+    expect(result.committed.objects).toEqual([first, 'journal/swept.json'])
     const b = lab.host({ empty: true })
     await lab.hydrate(b)
     expect(describeTree(b.dir)[first]).toContain(sha('one').slice(0, 12))
@@ -352,7 +352,7 @@ describe('immutable files', () => {
     lab.plant(`${TREE_KEY}/${blob}.bin`, undefined)
     const result = await lab.snapshot(a)
     expect(result.unstored).toEqual([`${blob}.bin`])
-    expect(result.manifest.objects).toEqual([`${blob}.meta`, 'files/a'])
+    expect(result.committed.objects).toEqual([`${blob}.meta`, 'files/a'])
     expect(await lab.hydrate(lab.host({ empty: true }))).toMatchObject({ outcome: 'hydrated' })
   })
 
@@ -434,9 +434,9 @@ describe('what can not be stored', () => {
     write(a, 'files/back\\slash', 'x')
     writeFileSync(Buffer.concat([Buffer.from(join(a.dir, 'files/')), Buffer.from([0xff])]), 'x')
     const result = await lab.snapshot(a)
-    expect(result.manifest.objects).toEqual(['files/ok'])
+    expect(result.committed.objects).toEqual(['files/ok'])
     expect(result.unstored).toEqual(['files/\\xff', 'files/back\\slash'])
-    expect(result.manifest.unstored).toEqual(result.unstored)
+    expect(result.committed.unstored).toEqual(result.unstored)
     const reasons = lab.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields['why'])
     expect(reasons).toEqual(expect.arrayContaining(['its name is not UTF-8', 'its name contains a backslash']))
   })
@@ -455,7 +455,7 @@ describe('what can not be stored', () => {
     const result = await lab.snapshot(a)
     expect(opsSince(from).filter((op) => op.startsWith('get'))).toEqual([])
     expect(result.unstored).toEqual(['files/a'])
-    expect(result.manifest.objects).toEqual(['files/a', 'files/b'])
+    expect(result.committed.objects).toEqual(['files/a', 'files/b'])
     expectExact()
     const b = lab.host({ empty: true })
     await lab.hydrate(b)
@@ -486,7 +486,7 @@ describe('what can not be stored', () => {
     write(a, long, 'too long')
     write(a, `files/${'n'.repeat(255)}`, 'fits')
     const result = await lab.snapshot(a)
-    expect(result.manifest.objects).toEqual([`files/${'n'.repeat(255)}`])
+    expect(result.committed.objects).toEqual([`files/${'n'.repeat(255)}`])
     expect(result.unstored).toEqual([long])
     const b = lab.host({ empty: true })
     await lab.hydrate(b)
@@ -500,15 +500,15 @@ describe('a tree that changes during the snapshot', () => {
     duringPut(1, () => renameSync(join(a.dir, 'files/f29'), join(a.dir, 'files/renamed')))
     const result = await lab.snapshot(a, { concurrency: 1 })
     expect(result.objects).toBe(30)
-    expect(result.manifest.objects).toContain('files/renamed')
-    expect(result.manifest.objects).not.toContain('files/f29')
+    expect(result.committed.objects).toContain('files/renamed')
+    expect(result.committed.objects).not.toContain('files/f29')
     expectExact()
   })
 
   it('finds a whole directory under its new name', async () => {
     for (let n = 0; n < 10; n++) write(a, `files/old/f${n}`, `${n}`)
     duringPut(4, () => renameSync(join(a.dir, 'files/old'), join(a.dir, 'files/new')))
-    const { manifest } = await lab.snapshot(a, { concurrency: 1 })
+    const { committed: manifest } = await lab.snapshot(a, { concurrency: 1 })
     expect(manifest.objects).toEqual(Array.from({ length: 10 }, (_, n) => `files/new/f${n}`))
     expectExact()
   })
@@ -516,7 +516,7 @@ describe('a tree that changes during the snapshot', () => {
   it('goes on when files vanish for good', async () => {
     for (let n = 0; n < 10; n++) write(a, `files/f${n}`, `${n}`)
     duringPut(2, () => rmSync(join(a.dir, 'files'), { recursive: true }))
-    const { manifest } = await lab.snapshot(a, { concurrency: 1 })
+    const { committed: manifest } = await lab.snapshot(a, { concurrency: 1 })
     expect(manifest.objects).toEqual([])
     expect(await lab.hydrate(lab.host({ empty: true }))).toMatchObject({ outcome: 'hydrated', objects: 0 })
   })
@@ -532,7 +532,7 @@ describe('a tree that changes during the snapshot', () => {
         symlinkSync(join(outside.dir, 'secret'), join(a.dir, path))
       }
     })
-    const { manifest } = await lab.snapshot(a, { concurrency: 1 })
+    const { committed: manifest } = await lab.snapshot(a, { concurrency: 1 })
     expect(Object.keys(manifest.links)).toEqual(['files/a', 'files/z'])
     expect(manifest.objects).toEqual([])
     expect(lab.object('files/z')).toBeUndefined()
@@ -565,7 +565,7 @@ describe('a tree that changes during the snapshot', () => {
       await put(...args)
     }
     for (let turn = 0; turn < 50; turn++) {
-      const { manifest } = await lab.snapshot(a)
+      const { committed: manifest } = await lab.snapshot(a)
       expect(manifest.objects).toContain('files/stays')
       expect(manifest.links['files/dangling']).toEqual({ target: '/no/such/place' })
     }
@@ -631,7 +631,7 @@ describe('after a manifest of version 1', () => {
       if (key.endsWith('files/refused')) throw new InvalidKeyError(key, 'is refused')
       await put(key, path, options)
     }
-    const { manifest, unstored } = await lab.snapshot(a)
+    const { committed: manifest, unstored } = await lab.snapshot(a)
     expect(manifest).toMatchObject({ _schema_version: 2 })
     expect(manifest.objects).toEqual(['files/a', 'files/refused'])
     expect(unstored).toEqual(['files/refused'])
@@ -644,7 +644,7 @@ describe('without a store that has more than the five methods', () => {
   it('a snapshot is the same', async () => {
     write(a, 'files/a', 'a')
     const store = storeOf(withoutCapabilities(lab.backend, ['get', 'putIfAbsent', 'close', 'classify']))
-    const { manifest } = await lab.snapshot(a, { store })
+    const { committed: manifest } = await lab.snapshot(a, { store })
     expect(manifest.objects).toEqual(['files/a'])
     const b = lab.host({ empty: true })
     expect(await lab.hydrate(b, { store })).toMatchObject({ outcome: 'hydrated' })

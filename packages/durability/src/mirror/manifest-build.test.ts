@@ -28,6 +28,8 @@ function parts(paths: readonly string[], more: Partial<ManifestParts> = {}): Man
     lastSeq: 0,
     swept: new Set(),
     carry: async () => undefined,
+    mixedFrom: undefined,
+    committed: undefined,
     slices: new Slices(),
     ...more,
   }

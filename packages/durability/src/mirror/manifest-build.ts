@@ -1,4 +1,5 @@
-import { MANIFEST_SCHEMA_VERSION, pathRecord, type Manifest, type ManifestEntry, type MixedFrom } from './manifest.ts'
+import type { Committed, MixedFrom } from '../commit/committed.ts'
+import { MANIFEST_SCHEMA_VERSION, pathRecord, type Manifest, type ManifestEntry } from './manifest.ts'
 import { NexusError } from '@nexus/errors'
 import { ENGINE_DIRECTORIES, immutableKind } from '../tree/names.ts'
 import { conflictSteps } from './manifest-parse.ts'
@@ -22,8 +23,8 @@ export interface ManifestParts {
   lastSeq: number
   /** Paths of journal segments that were removed from this disk because a commit holds them. */
   swept: ReadonlySet<string>
-  mixedFrom?: MixedFrom
-  committed?: Manifest
+  mixedFrom: MixedFrom | undefined
+  committed: Committed | undefined
   /** The entry to carry for a path that only the committed generation names; undefined drops it, and it is listed. */
   carry: (path: string) => Promise<ManifestEntry | undefined>
   slices: Slices

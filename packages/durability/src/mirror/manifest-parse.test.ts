@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { manifestSteps, parseManifest } from './manifest-parse.ts'
-import { manifestPieces, pathRecord, serializeManifest, totalBytes, type Manifest } from './manifest.ts'
+import { totalBytes } from '../commit/committed.ts'
+import { manifestPieces, pathRecord, serializeManifest, type Manifest } from './manifest.ts'
 
 const SHA = 'a'.repeat(64)
 const entry = (fields: object = {}): object => ({ size: 1, mode: 0o600, mtime_ns: '1', sha256: SHA, ...fields })

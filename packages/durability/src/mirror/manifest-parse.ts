@@ -1,6 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { runSteps } from '@nexus/host'
 import { keyFault } from '@nexus/objectstore'
+import type { MixedFrom } from '../commit/committed.ts'
 import { sessionKeys } from '../tree/keys.ts'
 import { jsonPieces, type JsonPiece } from './json-pieces.ts'
 import {
@@ -10,7 +11,6 @@ import {
   type ManifestDir,
   type ManifestEntry,
   type ManifestLink,
-  type MixedFrom,
 } from './manifest.ts'
 
 const PERMISSION_BITS = 0o777

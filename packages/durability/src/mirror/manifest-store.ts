@@ -8,18 +8,12 @@ import type { ObjectStore } from '@nexus/objectstore'
 import { MANIFEST_FILE, sessionKeys } from '../tree/keys.ts'
 import { manifestSteps } from './manifest-parse.ts'
 import { MANIFEST_SCHEMA_VERSION, type Manifest } from './manifest.ts'
-import type { CommitPair } from '../commit/snapshot.ts'
+import { headOf, type CommitHead } from '../commit/committed.ts'
 
 export interface ReadManifestOptions {
   /** An existing directory for a short-lived file. */
   scratchDir: string
   signal?: AbortSignal
-}
-
-/** Who committed a generation. */
-export interface CommitHead extends CommitPair {
-  /** '' for a manifest of version 1. */
-  instanceId: string
 }
 
 /**
@@ -65,7 +59,7 @@ export async function readCommittedPair(
   }
   const manifest = await readCommittedManifest(store, sessionId, options)
   if (manifest === undefined) return undefined
-  return { generation: manifest.generation, nonce: manifest.nonce, instanceId: manifest.instance_id }
+  return headOf(manifest)
 }
 
 /** What stands before the list of objects, when the manifest was written the way this build writes it. */

@@ -61,11 +61,6 @@ function* joinedRecord(names: readonly string[], record: Readonly<Record<string,
   }
 }
 
-/** Bytes of all objects of a manifest of version 2. */
-export function totalBytes({ objects, entries }: Manifest): number {
-  return objects.reduce((sum, path) => sum + (entries[path]?.size ?? 0), 0)
-}
-
 /** An empty record keyed by path: without a prototype, since a path may be `__proto__` or `constructor`. */
 export function pathRecord<T>(): Record<string, T> {
   return Object.create(null) as Record<string, T>

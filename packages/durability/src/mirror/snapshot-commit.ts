@@ -3,17 +3,17 @@ import { join } from 'node:path'
 import { fromSystemError } from '@nexus/errors'
 import type { Failpoint, Slices } from '@nexus/host'
 import { sessionKeys } from '../tree/keys.ts'
-import { manifestPieces, totalBytes, type Manifest } from './manifest.ts'
+import { totalBytes } from '../commit/committed.ts'
+import { manifestPieces, type Manifest } from './manifest.ts'
 import { commitMarker, serializeMarker } from './marker.ts'
-import type { SnapshotOptions } from '../commit/snapshot.ts'
+import type { CapturedTree, CommitFence } from '../commit/layout.ts'
+import type { ObjectStore } from '@nexus/objectstore'
 
 /** While a commit overwrites things, the look at who has committed is repeated when it is this old. */
 export const CONFIRM_AGE_MS = 1_000
 
-export interface CommitOptions extends Pick<
-  SnapshotOptions,
-  'store' | 'sequence' | 'trigger' | 'turnId' | 'beforeCommit' | 'confirm' | 'signal'
-> {
+export interface CommitOptions extends CommitFence, Pick<CapturedTree, 'sequence' | 'trigger' | 'turnId'> {
+  store: ObjectStore
   /** An existing directory for the files that are put. */
   stagingDir: string
   failpoint: Failpoint
@@ -39,12 +39,12 @@ export async function commitManifest(manifest: Manifest, options: CommitOptions)
   signal?.throwIfAborted()
   await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
-  await confirm?.(0)
+  await confirm(0)
   await store.put(keys.manifest, manifestPath, waiting)
   await failpoint('snapshot:manifest-put')
   await store.flush(waiting)
   await failpoint('snapshot:manifest-flushed')
-  await confirm?.(CONFIRM_AGE_MS)
+  await confirm(CONFIRM_AGE_MS)
   await store.put(keys.marker, markerPath, waiting)
   await failpoint('snapshot:marker-put')
   await store.flush(waiting)

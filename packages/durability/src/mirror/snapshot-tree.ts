@@ -1,7 +1,8 @@
 import { forEachBounded, type ObjectStore } from '@nexus/objectstore'
 import type { DatabaseCapture } from '../capture/databases.ts'
 import type { Failpoint, Logger, Slices, TreeCursor } from '@nexus/host'
-import type { Manifest, ManifestEntry } from './manifest.ts'
+import type { Committed } from '../commit/committed.ts'
+import type { ManifestEntry } from './manifest.ts'
 import { ForeignDatabases } from '../capture/foreign.ts'
 import { CONFIRM_AGE_MS } from './snapshot-commit.ts'
 import { forEachSliced } from './sliced.ts'
@@ -9,12 +10,12 @@ import type { SnapshotListing, StoredSizes } from './snapshot-listing.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
 import { OVERWRITING_RANK, planObjects, type PlannedObject, RANK_GROUPS } from '../capture/plan.ts'
 import { setAsideReplaced } from '../capture/replaced-places.ts'
-import { inodeAt, type StagedParts } from '../capture/stage.ts'
+import { inodeAt, type StagedFile, type StagedParts } from '../capture/stage.ts'
 import { ACTIVE_SEGMENT_PATH, blobDigest, BLOBS_DIR, type ImmutableKind, JOURNAL_DIR } from '../tree/names.ts'
 import type { FileStat } from '../tree/tree-stat.ts'
 import { TreeWalker, type Unstorable, type WalkedTree } from '../tree/tree-walk.ts'
 import type { FileDigester } from '../capture/digester.ts'
-import { Uploader, type StagedFile, type UploadOutcome } from './upload.ts'
+import { Uploader, type UploadOutcome } from './upload.ts'
 
 export interface TreeStorerOptions {
   store: ObjectStore
@@ -23,7 +24,7 @@ export interface TreeStorerOptions {
   cursor: TreeCursor
   stagingDir: string
   databases: DatabaseCapture | undefined
-  committed: Manifest | undefined
+  committed: Committed | undefined
   memory: SnapshotMemory
   listing: SnapshotListing
   logger: Logger
@@ -93,8 +94,10 @@ export class TreeStorer {
   #plan(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): Promise<PlannedObject[]> {
     const { committed, slices } = this.#options
     const staged = new Map([...parts.files, ...copies])
-    // A manifest of version 1 has no entries.
-    const named = committed?.['_schema_version'] === 1 ? new Set(committed.objects) : undefined
+    // A commit of an older build has no entries.
+    const [first] = committed?.objects ?? []
+    const isBare = first !== undefined && committed?.entries[first] === undefined
+    const named = isBare ? new Set(committed?.objects) : undefined
     const sources = {
       tree,
       staged,

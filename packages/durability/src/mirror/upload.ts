@@ -1,3 +1,4 @@
+import type { StagedFile } from '../capture/stage.ts'
 import { closeSync, fstatSync, ftruncateSync } from 'node:fs'
 import { isNexusError } from '@nexus/errors'
 import { isInvalidKeyError, type ObjectStore } from '@nexus/objectstore'
@@ -16,15 +17,6 @@ export type UploadOutcome =
   /** SQLite is writing to it: it is to be copied through SQLite. */
   | { kind: 'database' }
   | { kind: 'unstorable'; why: string }
-
-/** A copy of our own to store under a path of the tree. */
-export interface StagedFile {
-  path: string
-  localPath: string
-  sizeBytes: number
-  mode: number
-  mtimeNs: bigint
-}
 
 export interface UploaderOptions {
   store: ObjectStore

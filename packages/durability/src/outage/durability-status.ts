@@ -76,7 +76,7 @@ export function durabilityStatus(run: RunContext, parts: StatusParts): Durabilit
   return {
     backend: run.backendName,
     failurePolicy: run.policy,
-    generation: run.committed.manifest?.generation ?? 0,
+    generation: run.committed.current?.generation ?? 0,
     sequence: snapshots.sequence,
     ...(last === undefined ? {} : { lastSnapshot: snapshotStatus(last) }),
     degraded: outage !== undefined,

@@ -16,8 +16,8 @@ function newWorker({ random = () => 0, queueLimit = 256 }: { random?: () => numb
       if (world.up) worker?.snapshotStored(mark)
       return Promise.resolve(world.up)
     },
-    push: ({ key }) => {
-      log.push(`put ${key}`)
+    push: ({ path }) => {
+      log.push(`put ${path}`)
       return Promise.resolve(world.up)
     },
     flush: () => {
@@ -48,7 +48,7 @@ function newWorker({ random = () => 0, queueLimit = 256 }: { random?: () => numb
 }
 
 function push(name: string): DeferredPush {
-  return { key: name, localPath: `/x/${name}` }
+  return { path: name, localPath: `/x/${name}` }
 }
 
 describe('the recovery worker', () => {

@@ -1,8 +1,9 @@
 import type { Clock, Logger, TimerHandle } from '@nexus/host'
 
-/** One object that failed to reach the store and is tried again. */
+/** One file that failed to reach the store ahead of its commit and is tried again. */
 export interface DeferredPush {
-  key: string
+  /** Session-relative. */
+  path: string
   localPath: string
 }
 
@@ -88,8 +89,8 @@ export class RecoveryWorker {
   /** Queues a failed push. A full queue drops it and owes a whole snapshot instead. */
   owePush(push: DeferredPush): void {
     const serial = ++this.#serial
-    if (this.#pushes.size < this.#options.queueLimit || this.#pushes.has(push.key)) {
-      this.#pushes.set(push.key, { ...push, serial })
+    if (this.#pushes.size < this.#options.queueLimit || this.#pushes.has(push.path)) {
+      this.#pushes.set(push.path, { ...push, serial })
     } else {
       this.#dropped += 1
       this.#snapshotOwedSince = serial
@@ -212,8 +213,8 @@ export class RecoveryWorker {
       if (signal.aborted || !(await actions.push(push, signal))) return false
     }
     if (!(await actions.flush(signal))) return false
-    const pushed = batch.filter((push) => this.#pushes.get(push.key)?.serial === push.serial)
-    for (const push of pushed) this.#pushes.delete(push.key)
+    const pushed = batch.filter((push) => this.#pushes.get(push.path)?.serial === push.serial)
+    for (const push of pushed) this.#pushes.delete(push.path)
     actions.drained(pushed.length)
     return true
   }

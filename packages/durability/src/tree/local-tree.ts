@@ -2,7 +2,7 @@ import { closeSync, type Dirent, lstatSync, readdirSync, readSync } from 'node:f
 import { join } from 'node:path'
 import { systemCode } from '@nexus/errors'
 import { openRegular } from '@nexus/host'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { Committed } from '../commit/committed.ts'
 import { CONVERSATION_PATH, isPluginDatabase, PLUGINS_DIR } from './names.ts'
 
 /** A file of blank lines that is longer than this was not made by a crash. */
@@ -25,7 +25,7 @@ export function lookAtTree(sessionDir: string): LocalTree {
  * Whether the tree lost what a commit of it has: its conversation, or a plugin's database. What a turn removed is in no
  * later commit; what went otherwise must not be missing from the next one.
  */
-export function lacks({ hasConversation, databases }: LocalTree, { entries, objects }: Manifest): boolean {
+export function lacks({ hasConversation, databases }: LocalTree, { entries, objects }: Committed): boolean {
   if (!hasConversation && (entries[CONVERSATION_PATH]?.size ?? 0) > 0) return true
   return objects.some((path) => isPluginDatabase(path) && (entries[path]?.size ?? 1) > 0 && !databases.has(path))
 }

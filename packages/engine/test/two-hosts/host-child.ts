@@ -116,7 +116,7 @@ const handlers: { [C in CommandName]: (takes: HostCommands[C]['takes']) => Promi
   boot,
   input: async ({ content }) => running().submitInput(content),
   commit: async () => {
-    const { manifest } = await running().commit()
+    const { committed: manifest } = await running().commit()
     return { generation: manifest.generation }
   },
   look: view,

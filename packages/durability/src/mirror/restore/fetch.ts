@@ -3,7 +3,8 @@ import { isNexusError } from '@nexus/errors'
 import { forEachBounded, refuseFoldedTwins, type ObjectStore } from '@nexus/objectstore'
 import type { Failpoint, Logger, Slices } from '@nexus/host'
 import { restoring, type StagedTree } from '../../boot/staged-tree.ts'
-import { totalBytes, type Manifest, type ManifestEntry } from '../manifest.ts'
+import { totalBytes } from '../../commit/committed.ts'
+import type { Manifest, ManifestEntry } from '../manifest.ts'
 import type { FileDigester } from '../../capture/digester.ts'
 
 export interface FetchOptions {

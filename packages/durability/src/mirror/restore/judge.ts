@@ -1,17 +1,12 @@
 import { isNexusError, NexusError } from '@nexus/errors'
 import { trimKeyPrefix, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
 import type { Logger } from '@nexus/host'
+import type { OnMixedPolicy } from '../../commit/layout.ts'
 import type { Mixture } from '../../boot/staged-tree.ts'
 import type { SessionKeys } from '../../tree/keys.ts'
 import { blobDigest, CONVERSATION_PATH, isPluginDatabase } from '../../tree/names.ts'
 import type { Manifest } from '../manifest.ts'
 import type { Fetched } from './fetch.ts'
-
-/**
- * What a mixture of two generations does: `fail` the boot, `warn` and go on, or `auto`: fail where a database or the
- * conversation is mixed, warn for other files.
- */
-export type OnMixedPolicy = 'auto' | 'warn' | 'fail'
 
 const OP = 'hydrate'
 const REASON = 'objects hold other bytes than were committed, as an interrupted snapshot leaves them'

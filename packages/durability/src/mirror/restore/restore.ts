@@ -1,52 +1,40 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import type { ObjectStore } from '@nexus/objectstore'
-import { engineTempName, type Failpoint, type Logger, type Slices } from '@nexus/host'
+import { engineTempName } from '@nexus/host'
 import type { Restored, StagedTree } from '../../boot/staged-tree.ts'
 import { sharedDigester } from '../../capture/digester.ts'
 import { sessionKeys, type SessionKeys } from '../../tree/keys.ts'
 import { ACTIVE_SEGMENT_PATH, isLocalName } from '../../tree/names.ts'
+import { totalBytes } from '../../commit/committed.ts'
+import type { RestoreOptions } from '../../commit/layout.ts'
 import { scrubManifest } from '../manifest-scrub.ts'
 import { readCommittedManifest } from '../manifest-store.ts'
-import { totalBytes, type Manifest, type ManifestEntry } from '../manifest.ts'
+import type { MirrorContext } from '../commit.ts'
+import type { Manifest, ManifestEntry } from '../manifest.ts'
 import { takeExtraBlobs } from './extra-blobs.ts'
 import { fetchNamed, fetchPruned, getObject, type Fetched, type FetchOptions, type Reusable } from './fetch.ts'
-import { corrupt, isWhole, judgeFetched, type OnMixedPolicy } from './judge.ts'
+import { corrupt, isWhole, judgeFetched } from './judge.ts'
 import { repairActiveSegment } from './repair-segment.ts'
-
-/** What a restore works with. */
-export interface RestoreOptions {
-  store: ObjectStore
-  sessionId: string
-  onMixed: OnMixedPolicy
-  logger: Logger
-  failpoint: Failpoint
-  slices: Slices
-  concurrency?: number | undefined
-  signal?: AbortSignal | undefined
-}
-
-const DEFAULT_CONCURRENCY = 16
 
 /** Fills a staged tree with the committed generation of the mirror layout. */
 export class MirrorRestore {
-  readonly #options: RestoreOptions
+  readonly #options: RestoreOptions & MirrorContext
   readonly #keys: SessionKeys
   readonly #waiting: { signal?: AbortSignal }
 
-  constructor(options: RestoreOptions) {
-    this.#options = options
-    this.#keys = sessionKeys(options.sessionId)
+  constructor(context: MirrorContext, options: RestoreOptions) {
+    this.#options = { ...context, ...options }
+    this.#keys = sessionKeys(context.sessionId)
     this.#waiting = options.signal === undefined ? {} : { signal: options.signal }
   }
 
   /**
    * Fetches what is committed. Modes, times, directories and links are left to the caller.
    *
-   * @param scratchDir an existing directory beside the tree, on its file system, that is removed afterwards
    * @returns undefined when no commit was ever completed
    */
-  async into(tree: StagedTree, scratchDir: string): Promise<Restored | undefined> {
+  async into(tree: StagedTree): Promise<Restored | undefined> {
+    const { scratchDir } = this.#options
     const first = await this.#readManifest(scratchDir)
     await this.#options.failpoint('hydrate:manifest-read')
     if (first === undefined) {
@@ -92,7 +80,6 @@ export class MirrorRestore {
     const { store, logger } = this.#options
     const options: FetchOptions = {
       ...this.#options,
-      concurrency: this.#options.concurrency ?? DEFAULT_CONCURRENCY,
       treeKey: this.#keys.tree,
       tree,
       digester: sharedDigester(),

@@ -1,0 +1,71 @@
+import { mkdir } from 'node:fs/promises'
+import { isNexusError } from '@nexus/errors'
+import type { Restored, StagedTree } from '../boot/staged-tree.ts'
+import type { Committed, CommitHead } from '../commit/committed.ts'
+import type { CapturedTree, CommitFence, Layout, LayoutCommit, RestoreOptions } from '../commit/layout.ts'
+import { sessionKeys } from '../tree/keys.ts'
+import { MirrorCommit, type MirrorContext } from './commit.ts'
+import { readCommittedManifest, readCommittedPair } from './manifest-store.ts'
+import { MirrorRestore } from './restore/restore.ts'
+
+/**
+ * The layout in which a bucket looks like the session: one object per file under the name of the file, and a manifest that
+ * says which of them belong together. Objects are overwritten in place.
+ *
+ * @param scratchDir where short-lived files go; made when it is missing
+ * @see docs/formats/object-store.md
+ */
+export function mirrorLayout(context: MirrorContext, scratchDir: string): Layout {
+  return new MirrorLayout(context, scratchDir)
+}
+
+class MirrorLayout implements Layout {
+  readonly #context: MirrorContext
+  readonly #scratchDir: string
+  readonly #treeKey: string
+
+  constructor(context: MirrorContext, scratchDir: string) {
+    this.#context = context
+    this.#scratchDir = scratchDir
+    this.#treeKey = sessionKeys(context.sessionId).tree
+  }
+
+  async head(signal?: AbortSignal): Promise<CommitHead | undefined> {
+    const { store, sessionId } = this.#context
+    return await readCommittedPair(store, sessionId, await this.#reading(signal))
+  }
+
+  async committed(signal?: AbortSignal): Promise<Committed | undefined> {
+    const { store, sessionId } = this.#context
+    return await readCommittedManifest(store, sessionId, await this.#reading(signal))
+  }
+
+  async commit(captured: CapturedTree, fence: CommitFence): Promise<LayoutCommit> {
+    return await new MirrorCommit(this.#context, captured, fence).run()
+  }
+
+  async restore(tree: StagedTree, options: RestoreOptions): Promise<Restored | undefined> {
+    return await new MirrorRestore(this.#context, options).into(tree)
+  }
+
+  async pushBlob(path: string, localPath: string, signal: AbortSignal): Promise<void> {
+    await this.#context.store.put(`${this.#treeKey}/${path}`, localPath, { signal })
+  }
+
+  async fetchBlob(path: string, localPath: string, signal: AbortSignal): Promise<boolean> {
+    const { store } = this.#context
+    if (!store.capabilities.get) return false
+    try {
+      await store.get(`${this.#treeKey}/${path}`, localPath, { signal })
+      return true
+    } catch (error) {
+      if (isNexusError(error, 'NOT_FOUND')) return false
+      throw error
+    }
+  }
+
+  async #reading(signal: AbortSignal | undefined): Promise<{ scratchDir: string; signal?: AbortSignal }> {
+    await mkdir(this.#scratchDir, { recursive: true, mode: 0o700 })
+    return { scratchDir: this.#scratchDir, ...(signal === undefined ? {} : { signal }) }
+  }
+}
