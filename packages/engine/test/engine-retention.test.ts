@@ -45,6 +45,16 @@ async function old(end: 'stop' | 'abandon', options: HostOptions = {}): Promise<
   return engine
 }
 
+/** One that ended well, with a file that no store can hold. */
+async function oldWithOddName(): Promise<Engine> {
+  const engine = await lab.booted('a')
+  writeFileSync(join(engine.session.filesDir, 'back\\slash'), 'x')
+  await engine.submitInput('one')
+  await engine.stop()
+  age(lab.sessionDir('a', engine.sessionId), 40)
+  return engine
+}
+
 interface Swept {
   left: string[]
   /** Why sessions were kept, by id. */
@@ -67,12 +77,12 @@ const SWEPT = 'looked for what is past its retention'
 
 describe('a retention that was written down', () => {
   it('removes a session that exists nowhere else, with the record of it, and one that a killed run left', async () => {
-    const gone = [await old('stop', { stored: false }), await old('stop'), await old('abandon')]
+    const gone = [await old('stop', { stored: false }), await old('stop'), await old('abandon'), await oldWithOddName()]
     const young = await lab.booted('a')
     await young.stop()
     const records = (): string[] =>
       readdirSync(join(lab.sessionsRoot('a'), '.machine')).filter((name) => name.endsWith('l'))
-    expect(records()).toHaveLength(3)
+    expect(records()).toHaveLength(4)
     const { left, kept } = await sweep({ retention: '30d' })
     expect(left).toEqual([young.sessionId])
     expect(kept).toEqual({})
