@@ -44,7 +44,7 @@ export interface BootRequest {
  * Brings a session up: store, shared roots, tree and lock, owner marker, configuration, journal, plugins, in this order.
  * Events begin when the journal runs. A boot that fails gives back everything it took.
  *
- * @see spec 10, Lifecycle; spec 60
+ * @see docs/architecture.md
  */
 export async function bootSession(request: BootRequest): Promise<RunningSession> {
   const teardown = new Teardown(request.options.logger)

@@ -43,7 +43,7 @@ export interface PlaceTreeRequest {
  * tree that is hydrated or created arrives with our lock inside, so that no other process can slip in between.
  *
  * @throws SessionLockedError, StaleLocalTreeError, and whatever a failed hydration says
- * @see spec 10, Lifecycle
+ * @see docs/concepts/durability.md
  */
 export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> {
   await makeRoot(request.sessionsRoot)

@@ -76,7 +76,7 @@ async function sweepOnce({ id, loaded, store, background }: RunningSession, opti
  * Removes what is past its retention: now, in the background, and once a day for as long as the run goes on. Never holds
  * the process, never fails the run.
  *
- * @see spec 10, Retention
+ * @see docs/operations/running.md
  */
 export function startRetention(session: RunningSession, options: ResolvedOptions): void {
   const { clock, logger } = options

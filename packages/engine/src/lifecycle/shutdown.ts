@@ -23,7 +23,7 @@ export interface ShutdownRequest {
  * Bounded by `engine.shutdown.drain_timeout`. Rejects under `strict` when the last snapshot or flush failed; everything
  * is released all the same.
  *
- * @see spec 60, Stop and abandon
+ * @see docs/operations/running.md
  */
 export async function shutdownSession({ session, bus, options, reason, clean }: ShutdownRequest): Promise<void> {
   const { workspace, plugins, journal, storage, durability, loaded, lock, ticks, background } = session

@@ -58,7 +58,7 @@ const SIGNS_OF_USE = [META_PATH, ACTIVE_SEGMENT_PATH, JOURNAL_HEADER_PATH, TIMIN
  *
  * @returns the ids of the removed sessions
  * @throws NexusError `LOCAL_IO` or `PERMISSION` when `root` can't be read; the abort reason of `signal`
- * @see spec 10, Retention
+ * @see docs/operations/running.md
  */
 export async function sweepSessions(options: SweepSessionsOptions): Promise<string[]> {
   const { root, retentionMs, clock, logger, signal } = options
