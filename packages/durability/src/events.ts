@@ -75,6 +75,13 @@ export interface DurabilityEvents {
     reason: string
     paths: readonly string[]
   }
+  'session.shared.lost': Version1 & {
+    session_id: string
+    root: string
+    our_generation: number
+    their_generation: number
+    their_instance_id: string
+  }
   'core.error': Version1 & { source: string; error: string; fatal: boolean; retryable: boolean }
 }
 

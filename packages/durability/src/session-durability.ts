@@ -79,6 +79,7 @@ export class SessionDurability {
     this.shared = new SharedRoots({
       ...run,
       lockMs: timings.sharedLockMs,
+      onForked: (key) => this.#tellForked(key),
       onUnreachable: (error) => this.#ledger.sharedFailed(error),
     })
     this.#guard = new CommitGuard(run)
@@ -344,5 +345,17 @@ export class SessionDurability {
     if (!fence.isLost || fence.reason === undefined) return
     this.#ledger.lost(fence.reason)
     void outbox.flush()
+  }
+
+  /** The mirror layout has no generations of a shared store to name. */
+  #tellForked(key: string): void {
+    const { outbox, sessionId } = this.#run
+    outbox.post('session.shared.lost', {
+      session_id: sessionId,
+      root: key,
+      our_generation: 0,
+      their_generation: 0,
+      their_instance_id: '',
+    })
   }
 }

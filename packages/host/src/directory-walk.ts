@@ -1,4 +1,5 @@
-import nodeFs, { constants, existsSync } from 'node:fs'
+import nodeFs, { constants } from 'node:fs'
+import { descriptorPath } from './descriptor-path.ts'
 
 /** The part of `node:fs` that a walk uses; tests hand in one that fails or records. */
 export type DirectoryWalkFs = Pick<typeof nodeFs, 'openSync' | 'closeSync' | 'mkdirSync'>
@@ -13,9 +14,6 @@ export interface HeldDirectory {
 
 const DIRECTORY = constants.O_RDONLY | constants.O_DIRECTORY
 const DIRECTORY_MODE = 0o700
-
-// Linux resolves /proc/self/fd/<n>/<name> from the open directory itself: what openat(2) would do, which Node lacks.
-const FD_ROOT = existsSync('/proc/self/fd') ? '/proc/self/fd' : undefined
 
 /**
  * Opens a directory by its path and then others below it by name, never through a link, and gives the last one. A component
@@ -69,7 +67,7 @@ function hold(path: string, flags: number, fs: DirectoryWalkFs): HeldDirectory {
   let open = true
   return {
     fd,
-    at: (name) => `${FD_ROOT === undefined ? path : `${FD_ROOT}/${fd}`}/${name}`,
+    at: (name) => `${descriptorPath(fd) ?? path}/${name}`,
     close: () => {
       if (open) fs.closeSync(fd)
       open = false

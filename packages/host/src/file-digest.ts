@@ -1,5 +1,5 @@
 import * as crypto from 'node:crypto'
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync, writeSync } from 'node:fs'
 
 /** The digest of a file, and what the file was when it was opened. */
 export interface FileDigest {
@@ -53,29 +53,52 @@ export function* readSteps(fd: number, length: number, onChunk: (bytes: Buffer) 
   return offset
 }
 
-/** Hashes the first `limit` bytes of a file, or all it had when it was opened, in steps. */
-export function* hashSteps(path: string, limit?: number): Generator<void, FileDigest> {
-  const { fd, size } = openRegular(path)
+/** What {@link hashSteps} does besides hashing. */
+export interface HashOptions {
+  /** Bytes from the start; default: all it had when it was opened. */
+  limit?: number | undefined
+  /** A descriptor that is given the very bytes that are hashed, from its start. */
+  copyTo?: number | undefined
+}
+
+/**
+ * Hashes a file in steps: one named by its path, or one that the caller has open and closes.
+ *
+ * @throws the system error of reading, or of writing the copy
+ */
+export function* hashSteps(file: string | number, { limit, copyTo }: HashOptions = {}): Generator<void, FileDigest> {
+  const { fd, size } = typeof file === 'string' ? openRegular(file) : { fd: file, size: fstatSync(file).size }
   try {
     const length = Math.min(size, limit ?? size)
-    if (length <= CHUNK_BYTES) return { ...hashAtOnce(fd, length), size }
+    if (length <= CHUNK_BYTES) return { ...hashAtOnce(fd, length, copyTo), size }
     const hash = crypto.createHash('sha256')
-    const bytes = yield* readSteps(fd, length, (part) => hash.update(part))
+    let written = 0
+    const bytes = yield* readSteps(fd, length, (part) => {
+      hash.update(part)
+      if (copyTo !== undefined) written += writeWhole(copyTo, part, written)
+    })
     return { sha256: hash.digest('hex'), bytes, size }
   } finally {
-    closeSync(fd)
+    if (typeof file === 'string') closeSync(fd)
   }
 }
 
 // Most files are small, and then half of the time of a hash object is making it.
-function hashAtOnce(fd: number, length: number): { sha256: string; bytes: number } {
+function hashAtOnce(fd: number, length: number, copyTo: number | undefined): { sha256: string; bytes: number } {
   let bytes = 0
   while (bytes < length) {
     const read = readSync(fd, chunk, bytes, length - bytes, bytes)
     if (read === 0) break
     bytes += read
   }
-  return { sha256: crypto.hash('sha256', chunk.subarray(0, bytes), 'hex'), bytes }
+  const content = chunk.subarray(0, bytes)
+  if (copyTo !== undefined) writeWhole(copyTo, content, 0)
+  return { sha256: crypto.hash('sha256', content, 'hex'), bytes }
+}
+
+function writeWhole(fd: number, bytes: Buffer, position: number): number {
+  for (let at = 0; at < bytes.length;) at += writeSync(fd, bytes, at, bytes.length - at, position + at)
+  return bytes.length
 }
 
 /** Runs steps to their end at once. */

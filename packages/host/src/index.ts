@@ -27,7 +27,17 @@ export {
   type AtomicWriteOptions,
 } from './atomic-write.ts'
 export { parseTreePath, treeParent, TreeRoot, type TreeDirectory, type TreeSlot } from './tree-root.ts'
+export { descriptorPath } from './descriptor-path.ts'
+export { TreeCursor } from './tree-cursor.ts'
 export { readPlainFile } from './plain-file.ts'
 export { PathEscapeError } from './path-escape-error.ts'
-export { hashSteps, NOT_A_FILE, openRegular, readSteps, runSteps, type FileDigest } from './file-digest.ts'
+export {
+  hashSteps,
+  NOT_A_FILE,
+  openRegular,
+  readSteps,
+  runSteps,
+  type FileDigest,
+  type HashOptions,
+} from './file-digest.ts'
 export { holdDirectory, type DirectoryWalkFs, type HeldDirectory } from './directory-walk.ts'

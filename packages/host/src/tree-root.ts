@@ -1,16 +1,7 @@
-import {
-  closeSync,
-  constants,
-  existsSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readlinkSync,
-  realpathSync,
-  type Stats,
-} from 'node:fs'
+import { closeSync, constants, lstatSync, mkdirSync, openSync, readlinkSync, realpathSync, type Stats } from 'node:fs'
 import { isAbsolute, relative, resolve } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
+import { descriptorPath } from './descriptor-path.ts'
 import { PathEscapeError } from './path-escape-error.ts'
 
 const LONE_SURROGATE = /\p{Surrogate}/u
@@ -77,9 +68,6 @@ export interface OpenSlotOptions extends OpenDirectoryOptions {
   /** False: a link in the last component is what the slot names. Default true. */
   followLast?: boolean
 }
-
-// Linux resolves /proc/self/fd/<n>/<name> from the open directory itself: what openat(2) would do, which Node lacks.
-const FD_ROOT = existsSync('/proc/self/fd') ? '/proc/self/fd' : undefined
 
 /**
  * The root of a session tree, the one place that turns session-relative paths into paths for system calls.
@@ -170,9 +158,10 @@ export class TreeRoot {
 
   #verified(fd: number, path: string, given: string): TreeDirectory {
     try {
-      const real = FD_ROOT === undefined ? realpathSync.native(path) : readlinkSync(`${FD_ROOT}/${fd}`)
+      const held = descriptorPath(fd)
+      const real = held === undefined ? realpathSync.native(path) : readlinkSync(held)
       if (!this.#holds(real)) throw new PathEscapeError(given, 'goes through a link that leads out of the session')
-      const base = FD_ROOT === undefined ? real : `${FD_ROOT}/${fd}`
+      const base = held ?? real
       return {
         fd,
         relPath: real === this.dir ? '' : real.slice(this.dir.length + 1),

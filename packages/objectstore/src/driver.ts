@@ -8,12 +8,14 @@ export interface OpOptions {
   /**
    * Called as bytes move, with totals of this call: at least once per finished object and per 8 MiB, and in an upload once
    * the last byte is handed over. `ObjectStore` ends a call that falls behind the slowest accepted rate, so a driver that
-   * reports is judged by what it moves; one that never does, by the clock. `list` reports pages as objects.
+   * reports is judged by what it moves; one that never does, by the clock. `list` reports what it has listed as objects; a
+   * `hydrate` reports only what has arrived, nothing of its listing.
    */
   onProgress?: (progress: Progress) => void
   /**
    * Called when the call begins to wait for its turn inside the driver (a slot, a share of memory, a pause that the store
-   * asked for); what it returns is called when the wait is over. The time between counts against no limit.
+   * asked for); what it returns is called when the wait is over. The time between counts against no limit. A call that
+   * moves several pieces at a time waits only while all of them do: see `SharedWait`.
    */
   onWait?: () => () => void
 }
@@ -100,6 +102,12 @@ export interface Backend {
   /** Resolves when every earlier `put` and `delete` is durable. May be called again. */
   flush(options?: OpOptions): Promise<void>
 
+  /**
+   * Optional. Names bucket and prefix, the same in every process: what a machine remembers of one store is not applied to
+   * another. Needed only by a backend that a program hands over itself; one that is opened by name is known by its
+   * configuration. Never a credential.
+   */
+  readonly identity?: string
   /** Optional. Releases sockets, workers and handles. Called once, last. */
   close?(): Promise<void>
   /**

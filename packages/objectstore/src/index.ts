@@ -1,27 +1,13 @@
-// A driver needs these and no second dependency.
-export {
-  type ErrorCode,
-  fromSystemError,
-  isNexusError,
-  NexusError,
-  type NexusErrorOptions,
-  systemCode,
-} from '@nexus/errors'
-export { type Clock, type Logger, type LogLine, systemClock, type TimerHandle } from '@nexus/host'
-export { configError, objectStoreConfig, type ObjectStoreConfig } from './config.ts'
-export { DEFAULT_DEADLINES, type Deadlines } from './call/limits.ts'
+// What a driver implements, and finds itself by
 export type { Backend, ByteRange, ErrorClass, ObjectInfo, OpOptions, Progress } from './driver.ts'
-export {
-  ContentEncodingError,
-  InvalidKeyError,
-  isInvalidKeyError,
-  isObjectFailure,
-  ObjectFailure,
-  ObjectNotFoundError,
-  quoteKey,
-} from './errors.ts'
-export { type Download, type DownloadOptions, hydrateObjects, type HydrateOptions } from './hydrate/hydrate.ts'
-export { planHydration, type PlannedFile, refuseFoldedTwins } from './hydrate/hydrate-plan.ts'
+export { type BackendFactory, backends, open, type OpenOptions, register, registered, unregister } from './registry.ts'
+
+// What the engine calls over it
+export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './call/object-store.ts'
+export { openObjectStore, type OpenObjectStoreOptions } from './call/open-object-store.ts'
+export type { Deadlines } from './call/limits.ts'
+
+// Keys
 export {
   isFolderPlaceholder,
   joinKey,
@@ -31,8 +17,9 @@ export {
   validateKey,
   validateKeyPrefix,
 } from './keys.ts'
-export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './call/object-store.ts'
-export { openObjectStore, type OpenObjectStoreOptions } from './call/open-object-store.ts'
+
+// Configuration
+export { configError, objectStoreConfig, type ObjectStoreConfig } from './config.ts'
 export {
   booleanOption,
   integerOption,
@@ -45,27 +32,44 @@ export {
   stringOption,
   urlOption,
 } from './options.ts'
-export { decoderOf, encodingOf } from './transfer/encoding.ts'
-export { Gate } from './transfer/gate.ts'
-export { monotonicProgress, type TransferProgress } from './transfer/monotonic-progress.ts'
+
+// Hydration and local files
+export { type Download, type DownloadOptions, hydrateObjects, type HydrateOptions } from './hydrate/hydrate.ts'
+export { type PlannedFile, refuseFoldedTwins } from './hydrate/hydrate-plan.ts'
+export { replaceFile } from './hydrate/replace-file.ts'
 export { openSnapshot, type Snapshot } from './transfer/open-snapshot.ts'
-export { forEachBounded } from './transfer/pool.ts'
-export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.ts'
-export { parseRetryAfter, retrying, type RetryOptions } from './transfer/retrying.ts'
+
+// Transfers: turns, repetition, progress, ranges, waiting
+export { Gate } from './transfer/gate.ts'
 export { Slots, type Waiter } from './transfer/slots.ts'
 export { SharedWait } from './transfer/shared-wait.ts'
+export { forEachBounded } from './transfer/pool.ts'
+export { parseRetryAfter, retrying, type RetryOptions } from './transfer/retrying.ts'
+export { monotonicProgress, type TransferProgress } from './transfer/monotonic-progress.ts'
+export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.ts'
+export { decoderOf, encodingOf } from './transfer/encoding.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
+
+// Errors, and what must not be in them
+export {
+  ContentEncodingError,
+  InvalidKeyError,
+  isInvalidKeyError,
+  isObjectFailure,
+  ObjectFailure,
+  ObjectNotFoundError,
+  quoteKey,
+} from './errors.ts'
 export { redactError, redactSecrets } from './call/redact.ts'
 export { hideSecrets } from './call/secret-values.ts'
+
+// Of other packages: a driver needs these and no second dependency
 export {
-  assertBackend,
-  type BackendFactory,
-  backends,
-  open,
-  type OpenOptions,
-  register,
-  registered,
-  unregister,
-} from './registry.ts'
-export { replaceFile } from './hydrate/replace-file.ts'
-export { type CallContext, wrapError } from './call/wrap-error.ts'
+  type ErrorCode,
+  fromSystemError,
+  isNexusError,
+  NexusError,
+  type NexusErrorOptions,
+  systemCode,
+} from '@nexus/errors'
+export { type Clock, type Logger, type LogLine, systemClock, type TimerHandle } from '@nexus/host'

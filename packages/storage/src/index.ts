@@ -13,6 +13,7 @@ export { NotADatabaseError } from './snapshot/foreign.ts'
 // Where a database lies, and how one is put there
 export { pluginDatabasePath, pluginOfDatabase, validatePluginId } from './open/plugin-id.ts'
 export { placeDatabase, removeSidecars } from './open/sidecars.ts'
+export { replaceContent } from './open/replace-content.ts'
 
 // For tests that kill at every step
 export { FAILPOINTS } from './failpoints.ts'

@@ -1,5 +1,5 @@
-import { createReadStream, createWriteStream, type Stats } from 'node:fs'
-import { mkdir, open, readdir, rm, stat } from 'node:fs/promises'
+import { createWriteStream, type Stats } from 'node:fs'
+import { mkdir, readdir, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import {
@@ -7,6 +7,9 @@ import {
   hydrateObjects,
   isFolderPlaceholder,
   joinKey,
+  monotonicProgress,
+  openSnapshot,
+  parseOptions,
   replaceFile,
   systemCode,
   trimKeyPrefix,
@@ -41,20 +44,27 @@ async function statIfThere(path: string): Promise<Stats | undefined> {
 }
 
 /** Copies the file's first bytes, as many as it has when it is opened: it may grow meanwhile. */
-async function copySnapshot(from: string, to: string, signal: AbortSignal | undefined): Promise<number> {
-  const source = await open(from, 'r')
+async function copySnapshot(from: string, to: string, { signal, onProgress }: OpOptions): Promise<number> {
+  const snapshot = await openSnapshot(from)
+  const progress = monotonicProgress(onProgress)
+  const counted = async function* (chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    for await (const chunk of chunks) {
+      progress.moved(chunk.length)
+      yield chunk
+    }
+  }
   try {
-    const { size } = await source.stat()
-    const bytes = size === 0 ? [] : createReadStream('', { fd: source.fd, start: 0, end: size - 1, autoClose: false })
-    await pipeline(bytes, createWriteStream(to), signal === undefined ? {} : { signal })
-    return size
+    await pipeline(snapshot.stream(), counted, createWriteStream(to), signal === undefined ? {} : { signal })
+    return snapshot.size
   } finally {
-    await source.close()
+    await snapshot.close()
   }
 }
 
 /** A driver as a stranger would write it: a directory of hex names, one file per object. */
-export async function openHexBackend({ bucket, prefix }: ObjectStoreConfig): Promise<Backend> {
+export async function openHexBackend({ bucket, prefix, options: given }: ObjectStoreConfig): Promise<Backend> {
+  // It has none, and says so of any that is configured.
+  parseOptions('hex', given, {})
   const isDirectory = (await stat(bucket).catch(() => undefined))?.isDirectory() === true
   if (!isDirectory) throw configError('bucket', `${JSON.stringify(bucket)} is not a directory`)
   const fileOf = (key: string): string => join(bucket, pathOf(joinKey(prefix, key)))
@@ -83,18 +93,18 @@ export async function openHexBackend({ bucket, prefix }: ObjectStoreConfig): Pro
         keyPrefix,
         destDir,
         // Answers with the size that it found: the object may have been replaced since the listing.
-        ({ key }, tempPath, { signal }) => copySnapshot(fileOf(key), tempPath, signal),
+        ({ key }, tempPath, { signal }) => copySnapshot(fileOf(key), tempPath, { signal }),
         options,
       )
     },
-    async put(key, localPath, { signal, onProgress } = {}) {
+    async put(key, localPath, options = {}) {
       validateKey(key)
-      signal?.throwIfAborted()
+      options.signal?.throwIfAborted()
       // A bucket that is gone must fail, not be made again beneath its mount point.
       await stat(bucket)
       await mkdir(dirname(fileOf(key)), { recursive: true })
-      const bytes = await replaceFile(fileOf(key), key, (tempPath) => copySnapshot(localPath, tempPath, signal))
-      onProgress?.({ objects: 1, bytes })
+      const bytes = await replaceFile(fileOf(key), key, (tempPath) => copySnapshot(localPath, tempPath, options))
+      options.onProgress?.({ objects: 1, bytes })
     },
     async delete(key, { signal } = {}) {
       validateKey(key)

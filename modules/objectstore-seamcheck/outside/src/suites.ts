@@ -1,10 +1,12 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { objectStoreConfig, open, register, unregister } from '@nexus/objectstore'
-import { describeBackendContract } from '@nexus/objectstore-contract'
+import { objectStoreConfig, open as openRegistered, register, unregister, type Backend } from '@nexus/objectstore'
+import { describeBackendContract, type ChangedConfig, type DescribeOptions } from '@nexus/objectstore-contract'
 import { describeResumeContract, type ResumeRunner, type ResumeStore } from '@nexus/resume-contract'
 import { openHexBackend } from './driver.js'
+
+type Runner = ResumeRunner & Required<Pick<DescribeOptions, 'describe' | 'it'>>
 
 const root = mkdtempSync(join(tmpdir(), 'nexus-outside-buckets-'))
 process.once('exit', () => rmSync(root, { recursive: true, force: true }))
@@ -25,7 +27,7 @@ const objectsOf = (bucket: string): Map<string, string> =>
 const store: ResumeStore = {
   name: 'hex',
   register(label, wrap) {
-    register(label, async (config, options) => wrap(await open({ ...config, backend: 'hex' }, options)))
+    register(label, async (config, options) => wrap(await openRegistered({ ...config, backend: 'hex' }, options)))
     return () => unregister(label)
   },
   newBucket,
@@ -38,10 +40,31 @@ const store: ResumeStore = {
 }
 
 /** Both suites, under whatever runner it is given. */
-export function defineSuites(runner: ResumeRunner): void {
-  describeBackendContract(() => openHexBackend(objectStoreConfig({ backend: 'hex', bucket: newBucket() })), {
-    ...runner,
-    listProbeCount: 100,
-  })
+export function defineSuites(runner: Runner): void {
+  const open = (bucket: string, parts: ChangedConfig = {}): Promise<Backend> =>
+    openHexBackend(objectStoreConfig({ backend: 'hex', bucket, ...parts }))
+  const bucketOf = new Map<Backend, string>()
+  const shared = new Map<string, string>()
+  describeBackendContract(
+    async () => {
+      const bucket = newBucket()
+      const backend = await open(bucket)
+      bucketOf.set(backend, bucket)
+      return backend
+    },
+    {
+      ...runner,
+      listProbeCount: 100,
+      outOfProcess: true,
+      // Two calls with one id are about one bucket.
+      configured(parts, caseId) {
+        const bucket = shared.get(caseId) ?? newBucket()
+        shared.set(caseId, bucket)
+        return open(bucket, parts)
+      },
+      missingBucket: () => open(join(root, 'missing')),
+      removeBucket: (backend) => rmSync(bucketOf.get(backend) ?? '', { recursive: true }),
+    },
+  )
   describeResumeContract(store, runner)
 }

@@ -1,13 +1,15 @@
 import { parentPort } from 'node:worker_threads'
-import { hashSteps, runSteps, type FileDigest } from '@nexus/host'
+import { type FileDigest, type HashOptions, hashSteps, runSteps } from '@nexus/host'
 
 /** What the pool sends: files to hash, in order. Flat, since cloning an object per file costs more than hashing a small one. */
 export interface DigestBatch {
   ids: number[]
-  /** Joined by NUL, which no path contains. */
-  paths: string
+  /** Absolute paths, or numbers of open descriptors, joined by NUL. */
+  files: string
   /** Bytes to hash, -1 for all. */
   limits: number[]
+  /** Descriptors that are given a copy, -1 for none. */
+  copyTo: number[]
 }
 
 /** What comes back for each. */
@@ -18,11 +20,11 @@ export type DigestReply =
 // Replies are gathered for a moment: a message each would cost more than the hash of a small file.
 const GATHER_MS = 1
 
-parentPort?.on('message', ({ ids, paths, limits }: DigestBatch) => {
+parentPort?.on('message', ({ ids, files, limits, copyTo }: DigestBatch) => {
   let replies: DigestReply[] = []
   let startedMs = performance.now()
-  for (const [at, path] of paths.split('\0').entries()) {
-    replies.push(answer(ids[at] ?? -1, path, limits[at] ?? -1))
+  for (const [at, file] of files.split('\0').entries()) {
+    replies.push(answer(ids[at] ?? -1, file, { limit: atLeast0(limits[at]), copyTo: atLeast0(copyTo[at]) }))
     if (performance.now() - startedMs < GATHER_MS) continue
     send(replies)
     replies = []
@@ -38,9 +40,13 @@ function send(replies: DigestReply[]): void {
   parentPort?.postMessage(replies)
 }
 
-function answer(id: number, path: string, limit: number): DigestReply {
+function atLeast0(value: number | undefined): number | undefined {
+  return value === undefined || value < 0 ? undefined : value
+}
+
+function answer(id: number, file: string, options: HashOptions): DigestReply {
   try {
-    return { id, digest: runSteps(hashSteps(path, limit < 0 ? undefined : limit)) }
+    return { id, digest: runSteps(hashSteps(file.startsWith('/') ? file : Number(file), options)) }
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     return { id, error: { code, message } }

@@ -1,12 +1,10 @@
 import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
-import { type FileDigest, hashSteps, type Slices } from '@nexus/host'
+import { type FileDigest, type HashOptions, hashSteps, type Slices } from '@nexus/host'
 import type { DigestBatch, DigestReply } from './digest-worker.ts'
 
 /** A file to hash. */
-export interface DigestOptions {
-  /** Bytes from the start to hash; default: all it has when it is opened. */
-  limit?: number
+export interface DigestOptions extends HashOptions {
   /** How large it probably is: decides where the work is done. */
   sizeHint: number
   /** The budget of the caller, for what is done on its thread. */
@@ -14,9 +12,8 @@ export interface DigestOptions {
 }
 
 interface Pending {
-  path: string
-  limit: number | undefined
-  slices: Slices
+  file: string | number
+  options: DigestOptions
   resolve: (digest: FileDigest) => void
   reject: (error: unknown) => void
 }
@@ -46,23 +43,23 @@ export class FileDigester {
     this.#workerUrl = workerUrl
   }
 
-  /** @throws the system error of opening or reading; `ELOOP` for a link, `ENOTREG` for any other kind of file */
-  async digest(path: string, options: DigestOptions): Promise<FileDigest> {
-    const beside = this.digestBeside(path, options)
-    if (beside !== undefined) return beside
+  /**
+   * Hashes a file named by its path, or one that the caller holds open until this settles. All that is asked for in one
+   * tick goes to the worker in one message.
+   *
+   * @throws the system error of opening, reading or copying; `ELOOP` for a link, `ENOTREG` for any other kind of file
+   */
+  async digest(file: string | number, options: DigestOptions): Promise<FileDigest> {
+    if (this.#isWorthHanding(options.sizeHint)) return this.#hand(file, options)
     this.#inlineBytes += options.sizeHint
-    return hashInline(path, options.limit, options.slices)
+    return hashInline(file, options)
   }
 
-  /**
-   * Like {@link digest}, but only when it costs the caller's thread nothing: undefined when it would be done inline. All
-   * that is asked for in one tick goes to the worker in one message.
-   */
-  digestBeside(path: string, { sizeHint, slices, limit }: DigestOptions): Promise<FileDigest> | undefined {
-    if (this.#broken || sizeHint <= INLINE_BYTES) return undefined
-    if (this.#online || sizeHint >= WORTH_WAITING_BYTES) return this.#hand(path, limit, slices)
+  #isWorthHanding(sizeHint: number): boolean {
+    if (this.#broken || sizeHint <= INLINE_BYTES) return false
+    if (this.#online || sizeHint >= WORTH_WAITING_BYTES) return true
     if (this.#inlineBytes > WARM_UP_BYTES) this.#start()
-    return undefined
+    return false
   }
 
   /** Ends the worker. A later digest starts another. */
@@ -70,13 +67,13 @@ export class FileDigester {
     await this.#worker?.terminate()
   }
 
-  #hand(path: string, limit: number | undefined, slices: Slices): Promise<FileDigest> {
+  #hand(file: string | number, options: DigestOptions): Promise<FileDigest> {
     this.#start()
     return new Promise((resolve, reject) => {
       const id = this.#nextId++
       // A worker that owes an answer holds the process, an idle one doesn't.
       if (this.#pending.size === 0) this.#worker?.ref()
-      this.#pending.set(id, { path, limit, slices, resolve, reject })
+      this.#pending.set(id, { file, options, resolve, reject })
       if (this.#batch.push(id) === 1) queueMicrotask(() => this.#send())
     })
   }
@@ -88,8 +85,9 @@ export class FileDigester {
     const asked = ids.map((id) => this.#pending.get(id))
     const batch: DigestBatch = {
       ids,
-      paths: asked.map((pending) => pending?.path ?? '').join('\0'),
-      limits: asked.map((pending) => pending?.limit ?? -1),
+      files: asked.map((pending) => pending?.file ?? '').join('\0'),
+      limits: asked.map((pending) => pending?.options.limit ?? -1),
+      copyTo: asked.map((pending) => pending?.options.copyTo ?? -1),
     }
     // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
     this.#worker.postMessage(batch)
@@ -131,8 +129,8 @@ export class FileDigester {
   }
 
   #fallBack(): void {
-    for (const { path, limit, slices, resolve, reject } of this.#pending.values()) {
-      hashInline(path, limit, slices).then(resolve, reject)
+    for (const { file, options, resolve, reject } of this.#pending.values()) {
+      hashInline(file, options).then(resolve, reject)
     }
     this.#pending.clear()
   }
@@ -145,8 +143,8 @@ export function sharedDigester(): FileDigester {
   return (shared ??= new FileDigester())
 }
 
-async function hashInline(path: string, limit: number | undefined, slices: Slices): Promise<FileDigest> {
-  const steps = hashSteps(path, limit)
+async function hashInline(file: string | number, { slices, ...options }: DigestOptions): Promise<FileDigest> {
+  const steps = hashSteps(file, options)
   try {
     for (;;) {
       if (slices.due) await slices.pause()

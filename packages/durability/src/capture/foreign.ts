@@ -1,17 +1,18 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
-import type { StorageManager } from '@nexus/storage'
+import type { TreeCursor } from '@nexus/host'
+import type { DatabaseCapture } from './databases.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
-import { staged } from './stage.ts'
+import { inodeAt, staged } from './stage.ts'
 import type { StagedFile } from '../mirror/upload.ts'
 
 const SIDECAR_SUFFIX = /-(?:wal|shm|journal)$/
 
 export interface ForeignOptions {
-  sessionDir: string
+  cursor: TreeCursor
   stagingDir: string
-  storage: StorageManager | undefined
+  databases: DatabaseCapture | undefined
   signal?: AbortSignal
 }
 
@@ -22,7 +23,7 @@ type Copied = { kind: 'copied'; file: StagedFile } | { kind: 'plain' } | { kind:
  * SQLite files in the tree that the storage manager doesn't own, known by what lies beside them and never opened to find
  * out. They are copied through SQLite: a plain copy beside a hot journal is half a transaction.
  *
- * @see spec 30, Per-plugin storage
+ * @see docs/concepts/durability.md
  */
 export class ForeignDatabases {
   readonly #options: ForeignOptions
@@ -70,15 +71,21 @@ export class ForeignDatabases {
   }
 
   async #copyNow(path: string): Promise<Copied> {
-    const { storage, sessionDir, stagingDir, signal } = this.#options
-    if (storage === undefined)
+    const { databases, cursor, stagingDir, signal } = this.#options
+    if (databases === undefined)
       return { kind: 'unstorable', why: 'it is a SQLite database, and no storage manager is open' }
     const dir = join(stagingDir, 'foreign')
     mkdirSync(dir, { recursive: true, mode: 0o700 })
-    const livePath = join(sessionDir, path)
+    const livePath = join(cursor.root, path)
     const localPath = join(dir, `${this.#copies++}`)
     try {
-      const { sizeBytes } = await storage.snapshotForeign(livePath, localPath, signal === undefined ? {} : { signal })
+      const before = inodeAt(cursor, path)
+      const { sizeBytes } = await databases.copyForeign(livePath, localPath, signal)
+      const after = inodeAt(cursor, path)
+      // SQLite opens by name, and may have followed a link that was there for a moment.
+      if (before === undefined || after?.ino !== before.ino || after.dev !== before.dev) {
+        return { kind: 'unstorable', why: 'it was replaced while it was copied' }
+      }
       return { kind: 'copied', file: staged(path, localPath, sizeBytes, livePath) }
     } catch (error) {
       signal?.throwIfAborted()

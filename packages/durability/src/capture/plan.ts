@@ -1,14 +1,15 @@
 import type { ManifestEntry } from '../mirror/manifest.ts'
 import type { Slices } from '@nexus/host'
-import { type ImmutableKind, immutableKind, JOURNAL_DIR } from '../tree/names.ts'
+import { type ImmutableKind, immutableKind, JOURNAL_DIR, META_PATH } from '../tree/names.ts'
 import type { FileStat } from '../tree/tree-stat.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
-import type { LiveFile, StagedFile } from '../mirror/upload.ts'
+import type { StagedFile } from '../mirror/upload.ts'
 
 /** One object to bring to the store. */
 export interface PlannedObject {
   path: string
-  live?: LiveFile
+  /** What the walk saw, for a file that is stored from the tree. */
+  stat?: FileStat
   staged?: StagedFile
   /** Set for a file that never changes. */
   kind?: ImmutableKind
@@ -30,10 +31,11 @@ export interface PlanSources {
   isCommitted: (path: string) => boolean
 }
 
-const RANKS = 5
-
 /** The first rank that overwrites what a committed generation names. */
 export const OVERWRITING_RANK = 2
+
+/** Ranks that are stored together: none of a later group is begun before every one of an earlier is there. */
+export const RANK_GROUPS: readonly (readonly number[])[] = [[0, 1], [2, 3], [4]]
 
 /**
  * All objects of the snapshot, the harmless ones first. A snapshot that dies leaves the committed generation whole as long
@@ -43,23 +45,18 @@ export const OVERWRITING_RANK = 2
  * 1. new, or most likely what the store holds already (same size and time)
  * 2. appended to: hydration can cut them back
  * 3. rewritten
- * 4. databases
+ * 4. databases and `metadata/session.json`, which say what the session is: after all that may still fail
  */
 export async function planObjects(sources: PlanSources, slices: Slices): Promise<PlannedObject[]> {
   const { tree, staged, sealed } = sources
-  const byRank: PlannedObject[][] = Array.from({ length: RANKS }, () => [])
+  const byRank: PlannedObject[][] = Array.from(RANK_GROUPS.flat(), () => [])
   for (const [path, stat] of tree.files) {
     if (slices.due) await slices.pause()
     if (staged.has(path)) continue
     const kind = immutableKind(path)
     if (kind === 'segment' && sealed !== undefined && !sealed.has(path.slice(JOURNAL_DIR.length + 1))) continue
     const rank = kind === undefined ? rankLive(path, stat, sources) : 0
-    byRank[rank]?.push({
-      path,
-      live: { path, stat, lookedNs: tree.beganNs },
-      rank,
-      ...(kind === undefined ? {} : { kind }),
-    })
+    byRank[rank]?.push({ path, stat, rank, ...(kind === undefined ? {} : { kind }) })
   }
   for (const [path, file] of staged) {
     const rank = rankStaged(path, file, sources)
@@ -70,6 +67,7 @@ export async function planObjects(sources: PlanSources, slices: Slices): Promise
 
 function rankLive(path: string, stat: FileStat, sources: PlanSources): number {
   if (!sources.isCommitted(path)) return 1
+  if (path === META_PATH) return 4
   const entry = sources.committedEntry(path)
   if (entry === undefined) return 3
   if (entry.size === stat.size && entry.mtime_ns === String(stat.mtimeNs)) return 1

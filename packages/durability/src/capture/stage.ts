@@ -1,10 +1,13 @@
-import { lstatSync, mkdirSync } from 'node:fs'
+import { type BigIntStats, lstatSync, mkdirSync } from 'node:fs'
 import { isAbsolute, join, relative, sep } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
-import type { StorageManager } from '@nexus/storage'
+import type { TreeCursor } from '@nexus/host'
+import type { Manifest } from '../mirror/manifest.ts'
+import { fileFault } from '../tree/file-fault.ts'
+import type { DatabaseCapture } from './databases.ts'
 import type { StagedFile } from '../mirror/upload.ts'
-import { JOURNAL_DIR } from '../tree/names.ts'
+import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR, JOURNAL_HEADER_PATH } from '../tree/names.ts'
 
 /** The parts of a session that can't be read in place: they are copied first, and the copies are stored. */
 export interface StagedParts {
@@ -21,50 +24,96 @@ export interface StagedParts {
 export interface StageOptions {
   sessionDir: string
   stagingDir: string
+  cursor: TreeCursor
+  committed: Manifest | undefined
   journal?: JournalWriter
-  storage?: StorageManager
+  databases: DatabaseCapture | undefined
   signal?: AbortSignal
 }
 
 const DEFAULT_MODE = 0o600
+const OP = 'snapshot.stage'
 
 /**
  * Takes the journal and every database of the run into the staging directory. The journal's snapshot is a barrier too, so
  * it holds the boundary that asked for this. A database that can't be copied fails the snapshot: there is no commit
- * without it. One whose file was deleted under its handle is gone, and what was committed of it is kept.
+ * without it. One whose file was deleted, emptied or replaced under its handle is lost, and what was committed of it is kept.
  */
 export async function stageParts(options: StageOptions): Promise<StagedParts> {
-  const { journal, storage } = options
+  const { journal, databases } = options
   const parts: StagedParts = { files: new Map(), journal: undefined, lostDatabases: [], dbBytes: 0, dbDurationMs: 0 }
   await Promise.all([
     journal === undefined ? undefined : stageJournal(journal, options, parts),
-    storage === undefined ? undefined : stageDatabases(storage, options, parts),
+    databases === undefined ? undefined : stageDatabases(databases, options, parts),
   ])
   return parts
 }
 
 async function stageJournal(journal: JournalWriter, options: StageOptions, parts: StagedParts): Promise<void> {
-  const { sessionDir, stagingDir, signal } = options
+  const { sessionDir, stagingDir, cursor, signal } = options
+  refuseReplacedJournal(cursor)
   const { sealed, active, lastSeq } = await journal.snapshot(stagingDir, signal === undefined ? {} : { signal })
+  // The writer goes by names: it may have read through a link that was there for a moment.
+  refuseReplacedJournal(cursor)
   parts.journal = { sealed: new Set(sealed.map(({ name }) => name)), lastSeq }
-  const path = `${JOURNAL_DIR}/${active.name}`
-  parts.files.set(path, staged(path, active.path, active.sizeBytes, join(sessionDir, path)))
+  parts.files.set(
+    ACTIVE_SEGMENT_PATH,
+    staged(ACTIVE_SEGMENT_PATH, active.path, active.sizeBytes, join(sessionDir, ACTIVE_SEGMENT_PATH)),
+  )
 }
 
-async function stageDatabases(storage: StorageManager, options: StageOptions, parts: StagedParts): Promise<void> {
-  const { sessionDir, stagingDir, signal } = options
-  const open = storage.paths('session').map((livePath) => relativePath(sessionDir, livePath))
-  if (open.length === 0) return
+/**
+ * Refuses to commit a session whose journal lies somewhere else, or not as files, than where a resume looks for it.
+ *
+ * @throws NexusError `CORRUPT` naming the path
+ */
+export function refuseReplacedJournal(cursor: TreeCursor): void {
+  for (const path of [JOURNAL_HEADER_PATH, ACTIVE_SEGMENT_PATH]) {
+    if (inodeAt(cursor, path) !== undefined) continue
+    throw new NexusError(
+      'CORRUPT',
+      `${path} is gone, or a link or a directory took its place or that of ${JOURNAL_DIR}: a commit could not be resumed. ` +
+        'Put the journal back, or boot the session again to restore the committed tree',
+      { op: OP, key: join(cursor.root, path) },
+    )
+  }
+}
+
+async function stageDatabases(databases: DatabaseCapture, options: StageOptions, parts: StagedParts): Promise<void> {
+  const { sessionDir, stagingDir, cursor, committed, signal } = options
+  const before = new Map(
+    databases
+      .paths()
+      .map((livePath) => [relativePath(sessionDir, livePath), inodeAt(cursor, relativePath(sessionDir, livePath))]),
+  )
+  if (before.size === 0) return
   const dir = join(stagingDir, 'databases')
   mkdirSync(dir, { mode: 0o700 })
   const startedMs = performance.now()
-  for (const copy of await storage.snapshot('session', dir, signal === undefined ? {} : { signal })) {
+  for (const copy of await databases.copy(dir, signal)) {
     const path = relativePath(sessionDir, copy.livePath)
+    const [was, is] = [before.get(path), inodeAt(cursor, path)]
+    // SQLite opens by name: what it read counts only when the same file was there all along, reached through no link.
+    if (was === undefined || is?.ino !== was.ino || is.dev !== was.dev) continue
+    // SQLite takes a file of no bytes for an empty database.
+    if (is.size === 0n && (committed?.entries[path]?.size ?? 0) > 0) continue
     parts.files.set(path, staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath))
     parts.dbBytes += copy.sizeBytes
   }
-  parts.lostDatabases = open.filter((path) => !parts.files.has(path))
+  parts.lostDatabases = [...before.keys()].filter((path) => !parts.files.has(path))
   parts.dbDurationMs = performance.now() - startedMs
+}
+
+/** What is at a path when it is a regular file and reached through no link. Never opened: SQLite holds locks on it. */
+export function inodeAt(cursor: TreeCursor, path: string): BigIntStats | undefined {
+  cursor.reset()
+  try {
+    const stats = cursor.lstat(path)
+    return stats?.isFile() === true ? stats : undefined
+  } catch (error) {
+    fileFault(error, OP, path)
+    return undefined
+  }
 }
 
 /** A copy that will be stored under the name, mode and time of its original. */
@@ -83,7 +132,7 @@ function relativePath(sessionDir: string, livePath: string): string {
   const path = relative(sessionDir, livePath)
   if (path !== '' && !path.startsWith('..') && !isAbsolute(path)) return path.split(sep).join('/')
   throw new NexusError('INTERNAL', `the database ${livePath} is not inside the session ${sessionDir}`, {
-    op: 'snapshot.stage',
+    op: OP,
     key: livePath,
   })
 }

@@ -1,20 +1,30 @@
-import { existsSync, lstatSync } from 'node:fs'
+import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { type JournalWriter, readSwept } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { StorageManager } from '@nexus/storage'
-import { type Clock, type Failpoint, type Logger, noFailpoint, silentLogger, Slices, systemClock } from '@nexus/host'
+import {
+  type Clock,
+  type Failpoint,
+  type Logger,
+  noFailpoint,
+  silentLogger,
+  Slices,
+  systemClock,
+  TreeCursor,
+} from '@nexus/host'
 import { readClosedJournalSeq } from '../capture/journal-seq.ts'
 import { SnapshotMemory } from '../capture/memory.ts'
-import { stageParts, type StagedParts } from '../capture/stage.ts'
-import { BLOBS_DIR, immutableKind, JOURNAL_DIR, JOURNAL_HEADER_PATH } from '../tree/names.ts'
+import { copiesOf } from '../capture/databases.ts'
+import { refuseReplacedJournal, stageParts, type StagedParts } from '../capture/stage.ts'
+import { BLOBS_DIR, immutableKind, JOURNAL_DIR } from '../tree/names.ts'
 import { sharedDigester } from '../capture/digester.ts'
 import { buildManifest } from '../mirror/manifest-build.ts'
 import { totalBytes, type Manifest, type ManifestEntry, type MixedFrom } from '../mirror/manifest.ts'
 import { commitManifest } from '../mirror/snapshot-commit.ts'
 import { SnapshotListing } from '../mirror/snapshot-listing.ts'
-import { TreeStorer, type StoredTree } from '../mirror/snapshot-tree.ts'
+import { TreeStorer, type StoredTree, type TreeStorerOptions } from '../mirror/snapshot-tree.ts'
 import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
@@ -96,13 +106,15 @@ export interface SnapshotResult {
 export async function takeSnapshot(options: SnapshotOptions): Promise<SnapshotResult> {
   const { sessionsRoot, sessionId, signal, logger = silentLogger } = options
   signal?.throwIfAborted()
-  const run = new SnapshotRun(options)
+  const cursor = new TreeCursor(options.sessionDir)
+  const run = new SnapshotRun(options, cursor)
   const stagingDir = createStagingDir(sessionsRoot, 'snapshot', sessionId)
   try {
     return await run.take(stagingDir)
   } catch (error) {
     throw fromLocalFailure(error, 'snapshot')
   } finally {
+    cursor.close()
     await removeStagingDir(stagingDir).catch((error: unknown) => {
       logger.warn({ err: error, path: stagingDir }, 'a staging directory could not be removed; a later boot will')
     })
@@ -131,6 +143,7 @@ const DEFAULT_CONCURRENCY = 16
 /** One snapshot on its way; see {@link takeSnapshot}. */
 class SnapshotRun {
   readonly #options: SnapshotOptions
+  readonly #cursor: TreeCursor
   #stagingDir = ''
   readonly #store: ObjectStore
   readonly #keys: SessionKeys
@@ -141,8 +154,9 @@ class SnapshotRun {
   readonly #waiting: { signal?: AbortSignal }
   readonly #slices: Slices
 
-  constructor(options: SnapshotOptions) {
+  constructor(options: SnapshotOptions, cursor: TreeCursor) {
     this.#options = options
+    this.#cursor = cursor
     this.#store = options.store
     this.#keys = sessionKeys(options.sessionId)
     this.#clock = options.clock ?? systemClock
@@ -158,11 +172,18 @@ class SnapshotRun {
     await this.#failpoint('snapshot:staging-made')
     const startedMs = performance.now()
     const listing = this.#openListing()
-    const parts = await stageParts({ ...this.#options, stagingDir })
+    const { storage, committed } = this.#options
+    const capture = {
+      cursor: this.#cursor,
+      stagingDir,
+      committed,
+      databases: storage === undefined ? undefined : copiesOf(storage),
+    }
+    const parts = await stageParts({ ...this.#options, ...capture })
     const lastSeq = parts.journal?.lastSeq ?? (await readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR)))
     this.#refuseLostJournal(lastSeq)
     await this.#failpoint('snapshot:staged')
-    const stored = withLost(await this.#storer(listing).store(parts), parts)
+    const stored = await this.#storer(listing, capture).store(parts)
     this.#tell(stored.tree)
     await this.#failpoint('snapshot:objects-stored')
     await this.#store.flush(this.#waiting)
@@ -189,16 +210,17 @@ class SnapshotRun {
     return listing
   }
 
-  #storer(listing: SnapshotListing): TreeStorer {
-    const { concurrency = DEFAULT_CONCURRENCY, committed, storage } = this.#options
+  #storer(
+    listing: SnapshotListing,
+    capture: Pick<TreeStorerOptions, 'cursor' | 'stagingDir' | 'committed' | 'databases'>,
+  ): TreeStorer {
+    const { concurrency = DEFAULT_CONCURRENCY } = this.#options
     return new TreeStorer({
       ...this.#options,
-      committed,
-      storage,
+      ...capture,
       concurrency,
       listing,
       treeKey: this.#keys.tree,
-      stagingDir: this.#stagingDir,
       logger: this.#logger,
       memory: this.#memory,
       digester: sharedDigester(),
@@ -227,7 +249,7 @@ class SnapshotRun {
   #refuseLostJournal(lastSeq: number): void {
     const { sessionId, sessionDir, committed } = this.#options
     if (committed === undefined || committed.journal.last_seq === 0) return
-    if (lastSeq > 0 && existsSync(join(sessionDir, JOURNAL_HEADER_PATH))) return
+    if (lastSeq > 0) return refuseReplacedJournal(this.#cursor)
     throw new NexusError(
       'CORRUPT',
       `session ${sessionId}: its journal is gone, and the committed one ends at event ${committed.journal.last_seq}; not storing ` +
@@ -289,12 +311,6 @@ class SnapshotRun {
     const { sha256 } = await sharedDigester().digest(localPath, { sizeHint: size, slices: this.#slices })
     return { size, mode: 0o600, mtime_ns: String(BigInt(this.#clock.now()) * 1_000_000n), sha256 }
   }
-}
-
-/** A database that was deleted under its handle can't be stored; what was committed of it goes on being named. */
-function withLost(stored: StoredTree, { lostDatabases }: StagedParts): StoredTree {
-  const lost = lostDatabases.map((path) => ({ path, why: 'the file of an open database was deleted', tree: false }))
-  return { ...stored, tree: { ...stored.tree, unstorable: [...stored.tree.unstorable, ...lost] } }
 }
 
 function resultOf(

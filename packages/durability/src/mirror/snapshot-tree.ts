@@ -1,15 +1,14 @@
-import { lstatSync } from 'node:fs'
-import { join } from 'node:path'
 import { forEachBounded, type ObjectStore } from '@nexus/objectstore'
-import type { StorageManager } from '@nexus/storage'
-import type { Failpoint, Logger, Slices } from '@nexus/host'
+import type { DatabaseCapture } from '../capture/databases.ts'
+import type { Failpoint, Logger, Slices, TreeCursor } from '@nexus/host'
 import type { Manifest, ManifestEntry } from './manifest.ts'
 import { ForeignDatabases } from '../capture/foreign.ts'
 import { CONFIRM_AGE_MS } from './snapshot-commit.ts'
 import type { SnapshotListing, StoredSizes } from './snapshot-listing.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
-import { OVERWRITING_RANK, planObjects, type PlannedObject } from '../capture/plan.ts'
-import type { StagedParts } from '../capture/stage.ts'
+import { OVERWRITING_RANK, planObjects, type PlannedObject, RANK_GROUPS } from '../capture/plan.ts'
+import { setAsideReplaced } from '../capture/replaced-places.ts'
+import { inodeAt, type StagedParts } from '../capture/stage.ts'
 import { ACTIVE_SEGMENT_PATH, blobDigest, BLOBS_DIR, type ImmutableKind, JOURNAL_DIR } from '../tree/names.ts'
 import type { FileStat } from '../tree/tree-stat.ts'
 import { TreeWalker, type Unstorable, type WalkedTree } from '../tree/tree-walk.ts'
@@ -20,9 +19,9 @@ export interface TreeStorerOptions {
   store: ObjectStore
   /** Key prefix of the tree. */
   treeKey: string
-  sessionDir: string
+  cursor: TreeCursor
   stagingDir: string
-  storage: StorageManager | undefined
+  databases: DatabaseCapture | undefined
   committed: Manifest | undefined
   memory: SnapshotMemory
   listing: SnapshotListing
@@ -67,28 +66,27 @@ export class TreeStorer {
 
   /** Looks again when something was gone when its turn came: it may be there under another name. */
   async store(parts: StagedParts): Promise<StoredTree> {
-    const { treeKey, sessionDir, stagingDir, storage, slices, failpoint, signal } = this.#options
-    const walker = new TreeWalker(sessionDir, { maxPathBytes: MAX_KEY_BYTES - treeKey.length - 1, slices })
-    const waiting = signal === undefined ? {} : { signal }
-    const foreign = new ForeignDatabases({ sessionDir, stagingDir, storage, ...waiting })
-    const uploader = this.#makeUploader()
-    let tree = await walker.walk()
-    await failpoint('snapshot:walked')
-    for (let round = 1; ; round++) {
-      const copies = await foreign.extract(tree, parts.files, this.#databases)
-      const plan = await this.#plan(tree, parts, copies)
-      const settled = await this.#storePlanned(plan, uploader)
-      if (settled || round === MAX_ROUNDS) {
-        this.#settle(tree, plan)
-        return { tree, entries: this.#stored, uploaded: this.#uploaded, sizes: this.#sizes }
+    const { store, treeKey, stagingDir, cursor, digester, slices, committed, failpoint } = this.#options
+    const walker = new TreeWalker(cursor, { maxPathBytes: MAX_KEY_BYTES - treeKey.length - 1, slices })
+    const foreign = new ForeignDatabases(this.#options)
+    const uploader = new Uploader({ store, keyPrefix: treeKey, cursor, stagingDir, digester, slices })
+    try {
+      let tree = await walker.walk()
+      await failpoint('snapshot:walked')
+      for (let round = 1; ; round++) {
+        setAsideReplaced(tree, { committed, staged: parts.files, lost: parts.lostDatabases, cursor })
+        const copies = await foreign.extract(tree, parts.files, this.#databases)
+        const plan = await this.#plan(tree, parts, copies)
+        const settled = await this.#storePlanned(plan, uploader)
+        if (settled || round === MAX_ROUNDS) {
+          this.#settle(tree, plan)
+          return { tree, entries: this.#stored, uploaded: this.#uploaded, sizes: this.#sizes }
+        }
+        tree = await walker.lookAgain()
       }
-      tree = await walker.lookAgain()
+    } finally {
+      uploader.close()
     }
-  }
-
-  #makeUploader(): Uploader {
-    const { store, treeKey, sessionDir, stagingDir, digester, slices } = this.#options
-    return new Uploader({ store, keyPrefix: treeKey, sessionDir, stagingDir, digester, slices })
   }
 
   #plan(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): Promise<PlannedObject[]> {
@@ -124,27 +122,20 @@ export class TreeStorer {
       const pause = failpoint('snapshot:object-stored')
       if (pause !== undefined) await pause
     }
-    await forEachBounded(
-      hashingAhead(
-        todo.filter(({ rank }) => rank < OVERWRITING_RANK),
-        uploader,
-      ),
-      concurrency,
-      store,
-      signal,
-    )
-    // Not before all the rest is there: a snapshot that dies until here has taken nothing from the committed generation.
-    await failpoint('snapshot:before-overwriting')
-    const overwriting = todo.filter(({ rank }) => rank >= OVERWRITING_RANK)
-    if (overwriting.length > 0) await confirm?.(0)
-    await forEachBounded(hashingAhead(overwriting, uploader), concurrency, store, signal)
+    for (const [nth, ranks] of RANK_GROUPS.entries()) {
+      // Not before all the rest is there: a snapshot that dies until here has taken nothing from the committed generation.
+      if (nth === 1) await failpoint('snapshot:before-overwriting')
+      if (nth === 1 && todo.some(({ rank }) => rank >= OVERWRITING_RANK)) await confirm?.(0)
+      const group = todo.filter(({ rank }) => ranks.includes(rank))
+      await forEachBounded(group, concurrency, store, signal)
+    }
     return settled
   }
 
   /** Skips an immutable object when what is known by now says that the store holds it. */
-  #skipAtSight({ path, live, kind }: PlannedObject): boolean {
-    if (kind === undefined || live === undefined) return false
-    return this.#skip(path, kind, live.stat, this.#options.memory.digestOf(path, live.stat))
+  #skipAtSight({ path, stat, kind }: PlannedObject): boolean {
+    if (kind === undefined || stat === undefined) return false
+    return this.#skip(path, kind, stat, this.#options.memory.digestOf(path, stat))
   }
 
   /**
@@ -170,19 +161,19 @@ export class TreeStorer {
 
   /** @returns false when the file was gone */
   async #storeOne(object: PlannedObject, uploader: Uploader, signal: AbortSignal): Promise<boolean> {
-    const { path, live, staged, kind } = object
-    if (live !== undefined && kind !== undefined && kind !== 'blob') {
-      const sha256 = await uploader.digestOf(path, live.stat)
-      if (sha256 !== undefined) this.#options.memory.remember(path, live.stat, sha256)
-      if (this.#skip(path, kind, live.stat, sha256)) return true
+    const { path, stat, staged, kind } = object
+    if (stat !== undefined && kind !== undefined && kind !== 'blob') {
+      const sha256 = await uploader.digestOf(path, stat, signal)
+      if (sha256 !== undefined) this.#options.memory.remember(path, stat, sha256)
+      if (this.#skip(path, kind, stat, sha256)) return true
     }
     const { memory } = this.#options
     const wasUnsettled = memory.isUnsettled(path)
     memory.noteUpload(path)
-    let outcome: UploadOutcome
-    if (live !== undefined) outcome = await uploader.putLive(live, signal)
-    else if (staged !== undefined) outcome = await uploader.putStaged(staged, signal)
-    else return true
+    const outcome =
+      staged === undefined
+        ? await uploader.putLive(path, signal, blobDigest(path))
+        : await uploader.putStaged(staged, signal)
     if (outcome.kind === 'unstorable' && !wasUnsettled) memory.noteNothingStored(path)
     return this.#note(object, outcome)
   }
@@ -216,36 +207,8 @@ export class TreeStorer {
     for (const [path, unstorable] of this.#unstorable) if (planned.has(path)) tree.unstorable.push(unstorable)
     for (const path of planned) {
       if (this.#stored.has(path) || this.#unstorable.has(path)) continue
-      const stats = lstatSync(join(this.#options.sessionDir, path), { throwIfNoEntry: false })
-      if (stats?.isFile() !== true) continue
+      if (inodeAt(this.#options.cursor, path) === undefined) continue
       tree.unstorable.push({ path, why: 'it kept being replaced while it was stored', tree: false })
     }
   }
-}
-
-const AHEAD_OBJECTS = 128
-// What a snapshot that fails leaves a worker to finish.
-const AHEAD_BYTES = 64 * 1024 * 1024
-
-/** The objects, each handed out after the hashing of those that follow was begun: in batches, one message each. */
-function* hashingAhead(objects: readonly PlannedObject[], uploader: Uploader): Generator<PlannedObject> {
-  let begun = 0
-  let aheadBytes = 0
-  for (let at = 0; at < objects.length; at++) {
-    if (begun - at < AHEAD_OBJECTS / 2) {
-      while (begun < objects.length && begun - at < AHEAD_OBJECTS && aheadBytes < AHEAD_BYTES) {
-        const next = objects[begun++] as PlannedObject
-        aheadBytes += sizeOf(next)
-        uploader.hashAhead(next)
-      }
-    }
-    const object = objects[at] as PlannedObject
-    if (at < begun) aheadBytes -= sizeOf(object)
-    begun = Math.max(begun, at + 1)
-    yield object
-  }
-}
-
-function sizeOf({ live, staged }: PlannedObject): number {
-  return live?.stat.size ?? staged?.sizeBytes ?? 0
 }

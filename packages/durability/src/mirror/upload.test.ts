@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import {
   appendFileSync,
   chmodSync,
@@ -19,10 +19,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { InvalidKeyError, type Backend } from '@nexus/objectstore'
 import { createMemoryBackend, type MemoryBackend } from '@nexus/objectstore-memory-test'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { storeOf } from '../../test/durability-fixture.ts'
-import { Slices } from '@nexus/host'
-import { nowNs, toFileStat, type FileStat } from '../tree/tree-stat.ts'
+import { Slices, TreeCursor } from '@nexus/host'
+import { toFileStat, type FileStat } from '../tree/tree-stat.ts'
 import { FileDigester } from '../capture/digester.ts'
 import { Uploader, type UploadOutcome } from './upload.ts'
 
@@ -62,28 +62,41 @@ function meddling(meddle: { before?: (put: number) => void; after?: (put: number
 }
 
 function uploader(backend: Backend = memory): Uploader {
-  return new Uploader({
+  const cursor = new TreeCursor(dir)
+  const made = new Uploader({
     store: storeOf(backend),
     keyPrefix: 't',
-    sessionDir: dir,
-    stagingDir,
+    cursor,
+    stagingDir: mkdtempSync(join(stagingDir, 'one-')),
     digester,
     slices: new Slices(),
   })
+  onTestFinished(() => {
+    made.close()
+    cursor.close()
+  })
+  return made
+}
+
+/** Something that happens just before the n-th file is read, and after that. */
+function meddlingReads(meddle: { before?: (read: number) => void; after?: (read: number) => void }): void {
+  const real = digester.digest.bind(digester)
+  let reads = 0
+  digester.digest = async (file, options) => {
+    const nth = ++reads
+    meddle.before?.(nth)
+    const digest = await real(file, options)
+    meddle.after?.(nth)
+    return digest
+  }
 }
 
 const at = (path: string): string => join(dir, path)
 const stat = (path: string): FileStat => toFileStat(nodeFs.lstatSync(at(path), { bigint: true }))
 
-/** A file that no clock tick can hide a change of. */
-function put(path: string, content: string): FileStat {
+function put(path: string, content: string | Buffer): FileStat {
   writeFileSync(at(path), content)
-  return { ...stat(path) }
-}
-
-/** Long enough for a change to get another time stamp, and for a file to count as quiet. */
-async function quiet(): Promise<void> {
-  await new Promise((resolve) => setTimeout(resolve, 60))
+  return stat(path)
 }
 
 function stored(path: string): Buffer | undefined {
@@ -103,219 +116,230 @@ function expectExact(path: string, outcome: UploadOutcome): void {
   )
 }
 
-const copies = (): string[] => readdirSync(stagingDir)
+const copies = (): string[] =>
+  readdirSync(stagingDir, { recursive: true, encoding: 'utf8' }).flatMap((path) => path.split('/')[1] ?? [])
+const LARGE = 17 * 1024 * 1024
 
 describe('a file that is left alone', () => {
-  it('is put once, from where it is', async () => {
-    const walked = put('f', 'content')
+  it('is stored as a copy, with mode and time of the original', async () => {
+    put('f', 'content')
     chmodSync(at('f'), 0o4751)
     utimesSync(at('f'), 1e9, 1e9)
-    await quiet()
-    const outcome = await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
+    const outcome = await uploader().putLive('f', signal)
     expectExact('f', outcome)
     expect(outcome).toMatchObject({ entry: { mode: 0o751, mtime_ns: '1000000000000000000', size: 7 } })
+    expect(memory.faults.calls).toHaveLength(1)
+  })
+
+  it('shares the file of its copy with those that come after it, each exact', async () => {
+    const one = uploader()
+    for (const content of ['a long content', 'short', '', randomBytes(1_500_000), 'x']) {
+      put('f', content)
+      expectExact('f', await one.putLive('f', signal))
+      expect(stored('f')?.equals(Buffer.from(content))).toBe(true)
+    }
+    expect(copies()).toEqual(['copy-0'])
+  })
+
+  it('and is large is stored from where it is', async () => {
+    put('f', randomBytes(LARGE))
+    expectExact('f', await uploader().putLive('f', signal))
     expect(memory.faults.calls).toHaveLength(1)
     expect(copies()).toEqual([])
   })
 
-  it('is hashed ahead of its turn without losing exactness', async () => {
-    const content = 'x'.repeat(100_000)
-    const walked = put('f', content)
-    await digester.digest(at('f'), { sizeHint: 9 * 1024 * 1024, slices: new Slices() })
-    await quiet()
-    const ahead = uploader()
-    ahead.hashAhead({ live: { path: 'f', stat: walked, lookedNs: nowNs() } })
-    await quiet()
-    appendFileSync(at('f'), 'more')
-    const outcome = await ahead.putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
-    expectExact('f', outcome)
-    expect(stored('f')?.length).toBe(content.length + 4)
-  })
-
-  it('but was changed a moment ago is copied first, since its time stamp might not show the next change', async () => {
-    const walked = put('f', 'content')
-    const outcome = await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
-    expectExact('f', outcome)
-    expect(copies()).toEqual(['copy-0'])
+  it('and is large and named by its digest is read once besides', async () => {
+    const bytes = randomBytes(LARGE)
+    put('f', bytes)
+    let reads = 0
+    meddlingReads({ before: () => reads++ })
+    const named = createHash('sha256').update(bytes).digest('hex')
+    expectExact('f', await uploader().putLive('f', signal, named))
+    expect(reads).toBe(1)
+    expectExact('f', await uploader().putLive('f', signal, '0'.repeat(64)))
   })
 })
 
 describe('a file that changes while it is stored', () => {
   it.each([
-    ['grows before the put reads it', { before: () => appendFileSync(at('f'), ' more') }],
-    ['grows after the put', { after: () => appendFileSync(at('f'), ' more') }],
-    ['is rewritten at the same length', { before: () => writeFileSync(at('f'), 'CONTENT') }],
-    ['shrinks before the put', { before: () => truncateSync(at('f'), 3) }],
-    ['shrinks after the put', { after: () => truncateSync(at('f'), 3) }],
-    ['is replaced by a rename', { before: () => replace('f', 'another file') }],
-    ['is replaced after the put', { after: () => replace('f', 'another file') }],
-  ])('and %s is stored with the digest of the stored bytes', async (_what, meddle) => {
-    const walked = put('f', 'content')
-    await quiet()
-    let once = false
-    const only = (run?: () => void) => (): void => {
-      if (once || run === undefined) return
-      once = true
-      run()
+    ['grows', () => appendFileSync(at('f'), ' more')],
+    ['is rewritten at the same length', () => writeFileSync(at('f'), 'CONTENT')],
+    ['shrinks', () => truncateSync(at('f'), 3)],
+    ['is replaced by a rename', () => replace('f', 'another file')],
+    ['vanishes', () => unlinkSync(at('f'))],
+  ])('and %s is stored with the digest of the stored bytes', async (_what, change) => {
+    for (const when of ['before the reading', 'after the reading', 'before the put', 'after the put']) {
+      put('f', 'content')
+      let done = false
+      const once = (): void => {
+        if (done) return
+        done = true
+        change()
+      }
+      if (when === 'before the reading') meddlingReads({ before: once })
+      if (when === 'after the reading') meddlingReads({ after: once })
+      const backend = meddling({
+        ...(when === 'before the put' ? { before: once } : {}),
+        ...(when === 'after the put' ? { after: once } : {}),
+      })
+      expectExact('f', await uploader(backend).putLive('f', signal))
+      expect(done).toBe(true)
     }
-    const backend = meddling({
-      ...('before' in meddle ? { before: only(meddle.before) } : {}),
-      ...('after' in meddle ? { after: only(meddle.after) } : {}),
-    })
-    expectExact('f', await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal))
-    expect(stored('f')?.toString()).toBe(nodeFs.readFileSync(at('f'), 'utf8'))
   })
 
-  it('every time is stored as a private copy, at the third try at the latest', async () => {
-    const walked = put('f', 'content')
-    await quiet()
-    const backend = meddling({ before: () => appendFileSync(at('f'), '+'), after: () => appendFileSync(at('f'), '-') })
-    const outcome = await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
-    expectExact('f', outcome)
-    expect(memory.faults.calls.length).toBeLessThanOrEqual(3)
-    expect(copies()).toHaveLength(1)
-    expect('content+-+-'.startsWith(stored('f')?.toString() ?? '?')).toBe(true)
+  it('every time is stored as it was at the third reading at the latest', async () => {
+    put('f', 'content')
+    meddlingReads({ after: () => appendFileSync(at('f'), '+') })
+    expectExact('f', await uploader().putLive('f', signal))
+    expect(stored('f')?.toString()).toBe('content++')
   })
 
-  it('every time, and is too large for a copy at once, is copied at the third try', async () => {
-    const walked = put('f', 'content')
-    truncateSync(at('f'), 17 * 1024 * 1024)
-    await quiet()
+  it('and is large is copied when it changed twice', async () => {
+    put('f', randomBytes(LARGE))
     const backend = meddling({ after: () => appendFileSync(at('f'), '+') })
-    const outcome = await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
-    expectExact('f', outcome)
+    expectExact('f', await uploader(backend).putLive('f', signal))
     expect(memory.faults.calls).toHaveLength(3)
     expect(copies()).toHaveLength(1)
   })
 
-  it('in a way that only its sidecar shows is left to SQLite', async () => {
-    const walked = put('f', 'content')
-    await quiet()
-    const backend = meddling({
-      before: () => {
-        appendFileSync(at('f'), '+')
-        writeFileSync(at('f-journal'), '')
-      },
-    })
-    expect(await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
-      kind: 'database',
-    })
+  it('without any trace in its times is copied, too: what was sent is what is told', async () => {
+    put('f', randomBytes(LARGE))
+    // As through a shared mapping, which moves no time stamp: only another reading shows it.
+    let reads = 0
+    const real = digester.digest.bind(digester)
+    digester.digest = async (file, options) => {
+      const digest = await real(file, options)
+      return ++reads === 2 ? { ...digest, sha256: '0'.repeat(64) } : digest
+    }
+    expectExact('f', await uploader().putLive('f', signal))
+    expect(reads).toBe(4)
   })
 
-  it.each([
-    ['vanishes', () => unlinkSync(at('f'))],
-    ['is moved away', () => renameSync(at('f'), at('g'))],
-    ['becomes a link', () => replaceWith(() => symlinkSync('/etc/passwd', at('f')))],
-    ['becomes a directory', () => replaceWith(() => mkdirSync(at('f')))],
-    ['becomes a FIFO', () => replaceWith(() => execFileSync('mkfifo', [at('f')]))],
-  ])('and %s makes the tree be looked at again', async (_what, happens) => {
-    for (const when of ['before', 'after'] as const) {
-      const walked = put('f', 'content')
-      await quiet()
-      if (when === 'before') happens()
-      const backend = when === 'before' ? memory : meddling({ after: happens })
-      expect(await uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
-        kind: 'gone',
-      })
-      rmSync(at('f'), { recursive: true, force: true })
+  it('in a way that only its sidecar shows is left to SQLite', async () => {
+    for (const size of [7, LARGE]) {
+      put('f', Buffer.alloc(size))
+      const change = (): void => {
+        appendFileSync(at('f'), '+')
+        writeFileSync(at('f-journal'), '')
+      }
+      if (size === LARGE) meddling({ before: change })
+      else meddlingReads({ before: change })
+      expect(await uploader().putLive('f', signal)).toEqual({ kind: 'database' })
     }
   })
 
-  it('never reads through a link that took the place of its directory', async () => {
-    mkdirSync(at('d'))
-    const walked = put('d/f', 'mine')
-    renameSync(at('d'), at('real'))
+  it.each([
+    ['vanished', () => unlinkSync(at('f'))],
+    ['moved away', () => renameSync(at('f'), at('g'))],
+    ['became a link', () => replaceWith(() => symlinkSync('/etc/passwd', at('f')))],
+    ['became a directory', () => replaceWith(() => mkdirSync(at('f')))],
+    ['became a FIFO', () => replaceWith(() => execFileSync('mkfifo', [at('f')]))],
+  ])('and %s before makes the tree be looked at again', async (_what, happens) => {
+    put('f', 'content')
+    happens()
+    expect(await uploader().putLive('f', signal)).toEqual({ kind: 'gone' })
+    expect(memory.objects.size).toBe(0)
+  })
+})
+
+describe('a directory that is swapped for a link', () => {
+  function swapping(): () => void {
     const outside = mkdtempSync(join(tmpdir(), 'nexus-outside-'))
-    writeFileSync(join(outside, 'f'), 'not yours')
-    symlinkSync(outside, at('d'))
-    expect(await uploader().putLive({ path: 'd/f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({ kind: 'gone' })
-    expect(stored('d/f')).toBeUndefined()
-    rmSync(outside, { recursive: true })
+    onTestFinished(() => rmSync(outside, { recursive: true }))
+    mkdirSync(join(outside, 'sub'))
+    writeFileSync(join(outside, 'sub/f'), 'not yours')
+    return () => {
+      renameSync(at('d'), at('real'))
+      symlinkSync(outside, at('d'))
+    }
+  }
+
+  it.each([7, LARGE])('at any step leads to no byte from outside: %i bytes', async (size) => {
+    for (const step of ['opening', 'reading', 'put', 'after'] as const) {
+      rmSync(dir, { recursive: true })
+      mkdirSync(at('d/sub'), { recursive: true })
+      put('d/sub/f', Buffer.alloc(size, 'm'))
+      const swap = swapping()
+      if (step === 'opening') swap()
+      if (step === 'reading') meddlingReads({ before: (nth) => nth === 1 && swap() })
+      const backend = meddling({
+        before: (nth) => step === 'put' && nth === 1 && swap(),
+        after: (nth) => step === 'after' && nth === 1 && swap(),
+      })
+      const outcome = await uploader(backend).putLive('d/sub/f', signal)
+      expect(outcome.kind).toBe(step === 'opening' ? 'gone' : 'stored')
+      if (step !== 'opening') expectExact('d/sub/f', outcome)
+      expect(stored('d/sub/f')?.includes('not yours') ?? false).toBe(false)
+      memory.objects.clear()
+    }
   })
 
-  it('by being replaced since the walk is stored as it is now', async () => {
-    const walked = put('f', 'old')
-    replace('f', 'new content')
-    expectExact('f', await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal))
-    expect(stored('f')?.toString()).toBe('new content')
+  it('is noticed without /proc as well, and everything is copied', async () => {
+    mkdirSync(at('d/sub'), { recursive: true })
+    put('d/sub/f', randomBytes(LARGE))
+    const cursor = new TreeCursor(dir, { descriptorPath: () => undefined })
+    onTestFinished(() => cursor.close())
+    expect(readdirSync(cursor.directory('d/sub'))).toEqual(['f'])
+    swapping()()
+    expect(() => cursor.openFile('d/sub/f')).toThrow(expect.objectContaining({ code: 'ENOTDIR' }))
   })
 })
 
 describe('what can not be stored', () => {
   it('is a file whose name the store refuses, and only that file', async () => {
-    const walked = put('f', 'content')
     memory.put = async (key) => {
       throw new InvalidKeyError(key, 'contains CR or LF')
     }
-    expect(await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
-      kind: 'unstorable',
-      why: "the store can't hold its name: it contains CR or LF",
-    })
-    await quiet()
-    expect(await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toMatchObject({
-      kind: 'unstorable',
-    })
+    for (const size of [7, LARGE]) {
+      put('f', Buffer.alloc(size))
+      expect(await uploader().putLive('f', signal)).toEqual({
+        kind: 'unstorable',
+        why: "the store can't hold its name: it contains CR or LF",
+      })
+    }
   })
 
   it('is a failing store: that ends the snapshot', async () => {
-    const walked = put('f', 'content')
     memory.faults.failWhen(() => true)
-    await expect(uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).rejects.toMatchObject({
-      code: 'UNAVAILABLE',
-    })
-    await quiet()
-    await expect(uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).rejects.toMatchObject({
-      code: 'UNAVAILABLE',
-    })
+    for (const size of [7, LARGE]) {
+      put('f', Buffer.alloc(size))
+      await expect(uploader().putLive('f', signal)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    }
   })
 
-  it('is nothing of the file when the process has run out of descriptors', async () => {
-    const walked = put('f', 'content')
-    await quiet()
-    digester.digest = async () => {
-      throw Object.assign(new Error('too many open files'), { code: 'EMFILE' })
-    }
-    await expect(uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).rejects.toMatchObject({
-      code: 'LOCAL_IO',
-    })
-  })
+  it.each(['EMFILE', 'ENFILE', 'ENOMEM', 'EIO', 'ENOSPC'])(
+    'is nothing of the file when the machine says %s, while it is read or copied',
+    async (code) => {
+      const walked = put('f', 'content')
+      digester.digest = async () => {
+        throw Object.assign(new Error('no'), { code })
+      }
+      const failed = { code: 'LOCAL_IO', key: 'f', retryable: true }
+      await expect(uploader().putLive('f', signal)).rejects.toMatchObject(failed)
+      await expect(uploader().digestOf('f', walked, signal)).rejects.toMatchObject(failed)
+      expect(memory.objects.size).toBe(0)
+    },
+  )
 
   it('is an unreadable file', async () => {
-    const walked = put('f', 'content')
-    await quiet()
+    put('f', 'content')
     digester.digest = async () => {
       throw Object.assign(new Error('no'), { code: 'EACCES' })
     }
-    expect(await uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)).toEqual({
-      kind: 'unstorable',
-      why: "it can't be read (EACCES)",
-    })
+    expect(await uploader().putLive('f', signal)).toEqual({ kind: 'unstorable', why: "it can't be read (EACCES)" })
   })
 
-  it('ends the snapshot when the store holds something of it that nobody has a digest of', async () => {
-    const walked = put('f', 'content')
-    // Too large to be copied before its third try.
-    truncateSync(at('f'), 17 * 1024 * 1024)
-    await quiet()
-    const real = digester.digest.bind(digester)
-    let calls = 0
-    digester.digest = async (path, options) => {
-      if (++calls === 1) return real(path, options)
-      throw Object.assign(new Error('no'), { code: 'EACCES' })
-    }
-    const backend = meddling({ after: (nth) => nth === 1 && appendFileSync(at('f'), '+') })
-    const outcome = uploader(backend).putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, signal)
-    await expect(outcome).rejects.toMatchObject({ code: 'LOCAL_IO', key: 'f' })
-  })
-
-  it('stops when the signal fires', async () => {
-    const walked = put('f', 'content')
-    await quiet()
+  it('stops when the signal fires, and writes into no copy that the driver may still read', async () => {
+    put('f', 'content')
     const abort = new AbortController()
     memory.faults.hang()
-    const outcome = uploader().putLive({ path: 'f', stat: walked, lookedNs: nowNs() }, abort.signal)
-    setImmediate(() => abort.abort(new Error('enough')))
+    const one = uploader()
+    const outcome = one.putLive('f', abort.signal)
+    setTimeout(() => abort.abort(new Error('enough')), 20)
     await expect(outcome).rejects.toThrow('enough')
+    memory.faults.heal()
+    expectExact('f', await one.putLive('f', signal))
+    expect(copies()).toEqual(['copy-0', 'copy-1'])
   })
 })
 

@@ -5,11 +5,11 @@ import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { NexusError, systemCode } from '@nexus/errors'
 import { forEachBounded, ObjectNotFoundError, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
-import { validatePluginId } from '@nexus/storage'
+import { openStorageManager, removeSidecars, replaceContent, validatePluginId } from '@nexus/storage'
 import { type Clock, type Failpoint, type Logger, syncDirectory } from '@nexus/host'
-import type { SharedRootsRecord } from './shared-roots-record.ts'
+import { isAsSeen, seenObject, type SharedRootsRecord } from './shared-roots-record.ts'
 import { withSharedStaging } from './shared-roots-staging.ts'
-import { STORE_FILE } from './shared-store-key.ts'
+import { APP_ROOT, STORE_FILE } from './shared-store-key.ts'
 import { withSharedStoreLock } from './shared-store-lock.ts'
 
 /** What a pull works with. */
@@ -31,19 +31,30 @@ const LINKLESS: ReadonlySet<string> = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP',
 /** Failpoints of a pull. */
 export const SHARED_PULL_FAILPOINTS: readonly string[] = ['shared-pull:fetched', 'shared-pull:published']
 
+/** What a pull found in the object store. */
+export interface PulledRoot {
+  /** Keys of all stores below the root. */
+  held: string[]
+  /** Those that another host changed, and this machine too, since they were the same. */
+  forked: string[]
+}
+
 /**
- * Brings every store of one root that doesn't exist locally. Each appears whole, by a link that fails when one is there
- * already: a database that another process opened meanwhile is never replaced under its feet.
- *
- * @returns the keys of all stores below the root that the object store holds
+ * Brings every store of one root that doesn't exist locally, and what another host has changed of one that this machine has
+ * not. One that is missing appears whole, by a link that fails when one is there already; one that exists gets the new
+ * content through SQLite, since other processes may have it open. What both changed is left as it is on either side.
  */
-export async function pullRoot(pull: SharedPull, root: string, signal: AbortSignal | undefined): Promise<string[]> {
+export async function pullRoot(pull: SharedPull, root: string, signal: AbortSignal | undefined): Promise<PulledRoot> {
   const options = signal === undefined ? {} : { signal }
   const listed = await pull.store.list(root, options)
   const stores = listed.filter(({ key }) => isStoreKey(key, root, pull.logger))
-  const missing = stores.filter(({ key }) => !existsSync(join(pull.storageRoot, key)))
-  await forEachBounded(missing, CONCURRENCY, (object, _index, each) => pullStore(pull, object, each), signal)
-  return stores.map(({ key }) => key)
+  const forked: string[] = []
+  const settle = async (object: ObjectInfo, _index: number, each: AbortSignal): Promise<void> => {
+    if (!existsSync(join(pull.storageRoot, object.key))) return pullStore(pull, object, each)
+    if ((await followStore(pull, object, each)) === 'forked') forked.push(object.key)
+  }
+  await forEachBounded(stores, CONCURRENCY, settle, signal)
+  return { held: stores.map(({ key }) => key), forked }
 }
 
 /** Downloads one shared store's object to a file that must not exist, its size checked. */
@@ -82,7 +93,8 @@ export async function sha256OfFile(path: string): Promise<string> {
   return hash.digest('hex')
 }
 
-async function pullStore(pull: SharedPull, { key, size }: ObjectInfo, signal: AbortSignal): Promise<void> {
+async function pullStore(pull: SharedPull, object: ObjectInfo, signal: AbortSignal): Promise<void> {
+  const { key, size } = object
   const { store, storageRoot, record, logger, failpoint } = pull
   const livePath = join(storageRoot, key)
   await withSharedStoreLock(record.lockDir(key), { ...pull, signal }, () =>
@@ -95,8 +107,10 @@ async function pullStore(pull: SharedPull, { key, size }: ObjectInfo, signal: Ab
       await syncFile(fetched)
       await failpoint('shared-pull:fetched')
       // Before it appears: a crash in between leaves a record without a file, and the next boot pulls it again.
-      await record.noteObject(key, { sha256, attempts: [] })
+      await record.noteObject(key, { sha256, attempts: [], seen: seenObject(object) })
       await mkdir(dirname(livePath), { recursive: true, mode: 0o700 })
+      // Those of a database that is gone would be taken for this one's own.
+      if (!existsSync(livePath)) removeSidecars(livePath)
       if (!(await publish(fetched, livePath))) {
         // What is there now has other roots: it may not be stored over the object.
         await record.forgetObject(key)
@@ -108,6 +122,52 @@ async function pullStore(pull: SharedPull, { key, size }: ObjectInfo, signal: Ab
       logger.info({ key, bytes: size }, 'restored a shared store')
     }),
   )
+}
+
+/**
+ * Looks whether another host stored the object since this machine had it, and takes that over where the local database is as
+ * it was then. Asks for the bytes only when the listing says that there are others.
+ *
+ * @returns `forked` when both changed
+ */
+async function followStore(pull: SharedPull, object: ObjectInfo, signal: AbortSignal): Promise<'same' | 'forked'> {
+  const { store, storageRoot, record, logger } = pull
+  const { key, size } = object
+  return await withSharedStoreLock(record.lockDir(key), { ...pull, signal }, async () => {
+    const known = record.object(key)
+    if (known?.sha256 !== undefined && isAsSeen(known.seen, object)) return 'same'
+    return await withSharedStaging(storageRoot, async (staging) => {
+      const fetched = join(staging, STORE_FILE)
+      await fetchSharedStore(store, key, fetched, { sizeBytes: size, signal })
+      const sha256 = await sha256OfFile(fetched)
+      const note = (): Promise<void> => record.noteObject(key, { sha256, attempts: [], seen: seenObject(object) })
+      const isOurs = known !== undefined && (known.sha256 === sha256 || known.attempts.includes(sha256))
+      const local = isOurs ? sha256 : await localDigest(storageRoot, key, staging)
+      if (local === sha256) await note()
+      else if (known?.sha256 !== undefined && local === known.sha256) {
+        await replaceContent(fetched, join(storageRoot, key))
+        await note()
+        logger.info({ key, bytes: size }, 'took over what another host changed in a shared store')
+        // One of unknown descent is left alone as well: whether it may be stored is asked when it changes.
+      } else if (known?.sha256 !== undefined) return 'forked'
+      return 'same'
+    })
+  })
+}
+
+/** The digest of the local database as it would be stored: of a copy, since its own file changes with every checkpoint. */
+async function localDigest(storageRoot: string, key: string, staging: string): Promise<string | undefined> {
+  const segments = key.split('/')
+  const [agentId, pluginId] =
+    segments[0] === APP_ROOT ? [undefined, segments.slice(1, -1)] : [segments[1], segments.slice(3, -1)]
+  const storage = openStorageManager({ sessionDir: staging, storageRoot, agentId })
+  try {
+    storage.open(agentId === undefined ? 'app' : 'agent', pluginId.join('/'))
+    const [copy] = await storage.snapshot(agentId === undefined ? 'app' : 'agent', join(staging, 'local'))
+    return copy === undefined ? undefined : await sha256OfFile(copy.snapshotPath)
+  } finally {
+    await storage.dispose()
+  }
 }
 
 /** Only databases of plugins are carried; whatever else lies below the root in the bucket is left there. */

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { atomicWriteFile } from '@nexus/host'
+import type { ObjectInfo } from '@nexus/objectstore'
 
 /** Everything the engine keeps of shared roots on this machine lies here, below the storage root. */
 export const SHARED_FOLDER = '.shared-roots'
@@ -11,8 +12,27 @@ export const SHARED_FOLDER = '.shared-roots'
 export interface SharedObjectRecord {
   /** Digest of what this machine last hydrated or stored; undefined until a store was acknowledged. */
   sha256: string | undefined
-  /** Digests of first stores whose answer may have been lost, oldest first. */
+  /** Digests of stores whose answer may have been lost, oldest first. */
   attempts: string[]
+  /** The object as the store listed it when it held `sha256`: while that is so, nobody has stored another. */
+  seen?: SeenObject | undefined
+}
+
+/** What a listing tells of an object. */
+export interface SeenObject {
+  sizeBytes: number
+  /** Milliseconds since the Unix epoch. */
+  modifiedAtMs: number
+}
+
+/** {@link SeenObject} of a listed object; undefined where the store has no times, which then tell nothing. */
+export function seenObject({ size, modTime }: ObjectInfo): SeenObject | undefined {
+  return modTime === undefined ? undefined : { sizeBytes: size, modifiedAtMs: modTime.getTime() }
+}
+
+/** Whether a listed object is the one that was seen. */
+export function isAsSeen(seen: SeenObject | undefined, object: ObjectInfo): boolean {
+  return seen !== undefined && seen.sizeBytes === object.size && seen.modifiedAtMs === object.modTime?.getTime()
 }
 
 const SCHEMA_VERSION = 1
@@ -50,7 +70,8 @@ export class SharedRootsRecord {
     const wire = this.#read(this.#path('object', key))
     if (wire === undefined) return undefined
     const attempts = Array.isArray(wire['attempts']) ? wire['attempts'].filter((each) => typeof each === 'string') : []
-    return { sha256: typeof wire['sha256'] === 'string' ? wire['sha256'] : undefined, attempts }
+    const sha256 = typeof wire['sha256'] === 'string' ? wire['sha256'] : undefined
+    return { sha256, attempts, seen: readSeen(wire['seen']) }
   }
 
   async noteObject(key: string, record: SharedObjectRecord): Promise<void> {
@@ -58,6 +79,9 @@ export class SharedRootsRecord {
       key,
       ...(record.sha256 === undefined ? {} : { sha256: record.sha256 }),
       attempts: record.attempts.slice(-ATTEMPTS_LIMIT),
+      ...(record.seen === undefined
+        ? {}
+        : { seen: { size_bytes: record.seen.sizeBytes, modified_at_ms: record.seen.modifiedAtMs } }),
     })
   }
 
@@ -87,6 +111,11 @@ export class SharedRootsRecord {
       `${JSON.stringify({ _schema_version: SCHEMA_VERSION, store: this.#storeId, ...fields })}\n`,
     )
   }
+}
+
+function readSeen(wire: unknown): SeenObject | undefined {
+  const { size_bytes: sizeBytes, modified_at_ms: modifiedAtMs } = (wire ?? {}) as Record<string, unknown>
+  return typeof sizeBytes === 'number' && typeof modifiedAtMs === 'number' ? { sizeBytes, modifiedAtMs } : undefined
 }
 
 function digest(text: string): string {

@@ -1,11 +1,11 @@
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
-import type { ObjectStore } from '@nexus/objectstore'
+import type { ObjectInfo, ObjectStore } from '@nexus/objectstore'
 import type { DatabaseSnapshot, StorageManager, StorageScope } from '@nexus/storage'
 import type { Clock, Failpoint, Logger } from '@nexus/host'
 import { fetchSharedStore, sha256OfFile } from './shared-roots-pull.ts'
-import type { SharedRootsRecord } from './shared-roots-record.ts'
+import { isAsSeen, seenObject, type SharedObjectRecord, type SharedRootsRecord } from './shared-roots-record.ts'
 import { withSharedStaging } from './shared-roots-staging.ts'
 import { sharedStoreKey } from './shared-store-key.ts'
 import { withSharedStoreLock } from './shared-store-lock.ts'
@@ -27,10 +27,13 @@ export interface SharedStoring {
   isRefused: (key: string) => boolean
 }
 
-/** What became of one shared store. `refused`: the object came from elsewhere. `unchanged`: the store holds these bytes. */
+/**
+ * What became of one shared store. `refused`: the object came from elsewhere. `lost`: another host stored it since this
+ * machine had it. `unchanged`: the store holds these bytes.
+ */
 export interface StoredStore {
   key: string
-  outcome: 'stored' | 'unchanged' | 'refused'
+  outcome: 'stored' | 'unchanged' | 'refused' | 'lost'
   sizeBytes: number
   durationMs: number
 }
@@ -88,7 +91,10 @@ async function copyAndStore(
   const fresh = stored.filter(({ outcome }) => outcome === 'stored')
   if (fresh.length === 0) return stored
   await store.flush({ signal })
-  for (const { key, sha256 } of fresh) await record.noteObject(key, { sha256, attempts: [] })
+  for (const { key, sha256 } of fresh) {
+    const object = await listed(storing, key, signal)
+    await record.noteObject(key, { sha256, attempts: [], seen: object && seenObject(object) })
+  }
   return stored
 }
 
@@ -104,10 +110,12 @@ async function storeOne(
   if (storing.isRefused(key)) return { ...about, outcome: 'refused' }
   const known = record.object(key)
   if (known?.sha256 === sha256 && storing.isHeld(key)) return { ...about, outcome: 'unchanged' }
-  if (known?.sha256 === undefined) {
-    // Noted first: if the answer is lost, or we die, the object is recognised as ours by its digest.
-    const attempts = [...(known?.attempts ?? []), sha256]
-    await record.noteObject(key, { sha256: undefined, attempts })
+  // Noted first: if the answer is lost, or we die, the object is recognised as ours by its digest.
+  const attempts = [...(known?.attempts ?? []), sha256]
+  await record.noteObject(key, { sha256: known?.sha256, attempts, seen: known?.seen })
+  if (known?.sha256 !== undefined) {
+    if (await isOthers(storing, key, known, copy.snapshotPath, signal)) return { ...about, outcome: 'lost' }
+  } else {
     await failpoint('shared-store:before-put')
     if (await create(storing, key, copy.snapshotPath, signal)) return { ...about, outcome: 'stored' }
     const held = await digestInStore(storing, key, copy.snapshotPath, signal)
@@ -116,6 +124,24 @@ async function storeOne(
   await store.put(key, copy.snapshotPath, { signal })
   await failpoint('shared-store:put')
   return { ...about, outcome: 'stored' }
+}
+
+/** Whether another host has stored the object since this machine had it. Reads it only when the listing says so. */
+async function isOthers(
+  storing: SharedStoring,
+  key: string,
+  known: SharedObjectRecord,
+  besides: string,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const object = await listed(storing, key, signal)
+  if (object === undefined || isAsSeen(known.seen, object)) return false
+  const held = await digestInStore(storing, key, besides, signal)
+  return held !== undefined && held !== known.sha256 && !known.attempts.includes(held)
+}
+
+async function listed({ store }: SharedStoring, key: string, signal: AbortSignal): Promise<ObjectInfo | undefined> {
+  return (await store.list(dirname(key), { signal })).find((object) => object.key === key)
 }
 
 /** True when the object was created just now, false when there is one. */
@@ -131,8 +157,7 @@ async function create(storing: SharedStoring, key: string, path: string, signal:
       if (!isNexusError(error, 'UNSUPPORTED')) throw error
     }
   }
-  const listed = await store.list(dirname(key), { signal })
-  if (listed.some((object) => object.key === key)) return false
+  if ((await listed(storing, key, signal)) !== undefined) return false
   await store.put(key, path, { signal })
   return true
 }

@@ -26,6 +26,8 @@ interface MachineOptions {
   unguarded?: boolean
 }
 
+type Machine = ReturnType<typeof newMachine>
+
 /** One process of a machine: shared roots and databases over one storage root. */
 function newMachine(options: MachineOptions = {}) {
   const { root = newDir('machine'), agentId, failpoint = noFailpoint, storeId = 'memory-test:bucket' } = options
@@ -35,6 +37,7 @@ function newMachine(options: MachineOptions = {}) {
   })
   const logger = keepingLogger()
   const unreachable: Error[] = []
+  const lost: string[] = []
   const shared = new SharedRoots({
     store: test.store,
     storeId,
@@ -46,6 +49,7 @@ function newMachine(options: MachineOptions = {}) {
     failpoint,
     lockMs: 30_000,
     onUnreachable: (error) => void unreachable.push(error),
+    onForked: (key) => void lost.push(key),
   })
   let storage: StorageManager | undefined
   const open = (): StorageManager =>
@@ -63,6 +67,7 @@ function newMachine(options: MachineOptions = {}) {
     shared,
     logger,
     unreachable,
+    lost,
     get storage() {
       return open()
     },
@@ -136,7 +141,7 @@ describe('storing shared roots', () => {
     expect(a.backend.faults.calls).toHaveLength(calls)
     a.put('k', '2')
     expect(await a.snapshot()).toMatchObject({ objects: 1 })
-    expect(a.backend.faults.calls.slice(calls).map(({ op }) => op)).toEqual(['put', 'flush'])
+    expect(a.backend.faults.calls.slice(calls).map(({ op }) => op)).toEqual(['list', 'put', 'flush', 'list'])
     expect(storedRow(a.backend, APP_KEY, 'k')).toBe('2')
     await a.close()
   })
@@ -323,6 +328,100 @@ describe('restoring shared roots at boot', () => {
     expect(b.get('k')).toBe('local')
     expect(b.get('k', 'agent')).toBe('agent')
     await b.close()
+  })
+
+  describe('of hosts in turn', () => {
+    /** A stored two rows from A, then B took over, added its own and ended. */
+    async function inTurn(absent: 'get'[] = []): Promise<{ a: Machine; backend: MemoryBackend }> {
+      const a = newMachine({ absent })
+      await a.shared.hydrate()
+      a.put('from a', 'a')
+      await a.snapshot()
+      await a.close()
+      const b = newMachine({ backend: a.backend, absent })
+      await b.shared.hydrate()
+      b.put('from b', 'b')
+      expect(await b.snapshot()).toMatchObject({ objects: 1 })
+      await b.close()
+      return { a, backend: a.backend }
+    }
+
+    it.each([{ absent: [] }, { absent: ['get'] }] as { absent: 'get'[] }[])(
+      'takes over what another host changed, where nothing was changed here ($absent)',
+      async ({ absent }) => {
+        const { a, backend } = await inTurn(absent)
+        const again = newMachine({ root: a.root, backend, absent })
+        await again.shared.hydrate()
+        expect(again.get('from b')).toBe('b')
+        again.put('again from a', 'a')
+        expect(await again.snapshot()).toMatchObject({ objects: 1 })
+        expect(again.lost).toEqual([])
+        const c = newMachine({ backend, absent })
+        await c.shared.hydrate()
+        expect([c.get('from a'), c.get('from b'), c.get('again from a')]).toEqual(['a', 'b', 'a'])
+        await again.close()
+        await c.close()
+      },
+    )
+
+    it('is seen at once by a process of this machine that has the database open', async () => {
+      const { a, backend } = await inTurn()
+      const open = new Database(join(a.root, APP_KEY))
+      const read = (): unknown => open.prepare("SELECT count(*) FROM kv WHERE key = 'from b'").pluck().get()
+      expect(read()).toBe(0)
+      const again = newMachine({ root: a.root, backend })
+      await again.shared.hydrate()
+      expect(read()).toBe(1)
+      open.close()
+      await again.close()
+    })
+
+    it('is told when both changed, and neither is lost', async () => {
+      const { a, backend } = await inTurn()
+      const alone = newMachine({ root: a.root, unguarded: true })
+      alone.put('offline', 'a')
+      await alone.close()
+      const again = newMachine({ root: a.root, backend })
+      await again.shared.hydrate()
+      expect(again.lost).toEqual([APP_KEY])
+      expect(again.shared.refused).toEqual([APP_KEY])
+      again.put('more', 'a')
+      expect(await again.snapshot()).toMatchObject({ objects: 0 })
+      expect([again.get('offline'), again.get('from b')]).toEqual(['a', undefined])
+      expect(storedRow(backend, APP_KEY, 'from b')).toBe('b')
+      expect(again.logger.lines.filter(({ level }) => level === 'error')).toHaveLength(1)
+      await again.close()
+    })
+
+    it('is told when another host stored while this one ran, and is not overwritten', async () => {
+      const a = newMachine()
+      await a.shared.hydrate()
+      a.put('from a', 'a')
+      await a.snapshot()
+      const b = newMachine({ backend: a.backend })
+      await b.shared.hydrate()
+      b.put('from b', 'b')
+      await b.snapshot()
+      a.put('late', 'a')
+      expect(await a.snapshot()).toMatchObject({ objects: 0 })
+      expect(a.lost).toEqual([APP_KEY])
+      expect(storedRow(a.backend, APP_KEY, 'from b')).toBe('b')
+      await a.close()
+      await b.close()
+    })
+
+    it('asks for no bytes while the store lists what it listed before', async () => {
+      const a = newMachine()
+      await a.shared.hydrate()
+      a.put('k', 'v')
+      await a.snapshot()
+      await a.close()
+      const again = newMachine({ root: a.root, backend: a.backend })
+      const before = again.backend.faults.calls.length
+      await again.shared.hydrate()
+      expect(again.backend.faults.calls.slice(before).map(({ op }) => op)).toEqual(['list'])
+      await again.close()
+    })
   })
 
   it('pulls into a plugin directory that holds other files already', async () => {

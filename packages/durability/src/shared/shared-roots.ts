@@ -23,6 +23,8 @@ export interface SharedRootsOptions {
   failpoint: Failpoint
   /** How long another process's copy of the same store is waited for. */
   lockMs: number
+  /** Another host stored what this machine changed, too: the key stays as it is on both sides. */
+  onForked: (key: string) => void
   /** Boot goes on without having looked for some stores. */
   onUnreachable: (error: Error) => void
 }
@@ -41,10 +43,11 @@ export interface SharedResult {
  * App- and agent-scope stores in the object store: pulled before any plugin can open one, stored after the session's
  * commit. They belong to the machine, so their keys never name a session.
  *
- * Two hosts that write the same store overwrite each other; processes of one host don't. An object that this machine
- * neither hydrated nor stored is never overwritten.
+ * Hosts in turn take over what the one before changed. Two that write the same store at once are noticed by the later one,
+ * which then stores it no more; between its look and its put there is a moment in which the other is overwritten. Processes
+ * of one host share the file. An object that this machine neither hydrated nor stored is never overwritten.
  *
- * @see spec 30, Shared roots
+ * @see docs/concepts/durability.md
  */
 export class SharedRoots {
   readonly #options: SharedRootsOptions
@@ -74,7 +77,7 @@ export class SharedRoots {
   }
 
   /**
-   * Pulls the stores that don't exist locally. An existing one is never touched.
+   * Pulls the stores that don't exist locally, and what another host changed in those that are unchanged here.
    *
    * A machine that has looked before starts without an answer: its missing stores stay closed until a later call, `again`,
    * got one.
@@ -86,8 +89,9 @@ export class SharedRoots {
     if (!again) await sweepSharedStaging(storageRoot, logger)
     for (const root of this.#unseen) {
       try {
-        const held = await pullRoot({ ...this.#options, record: this.#record }, root, signal)
+        const { held, forked } = await pullRoot({ ...this.#options, record: this.#record }, root, signal)
         for (const key of held) this.#held.add(key)
+        for (const key of forked) this.#lose(key)
         await this.#record.noteHydrated(root)
         this.#unseen.delete(root)
       } catch (error) {
@@ -149,6 +153,7 @@ export class SharedRoots {
       result.bytes += sizeBytes
       this.#held.add(key)
     }
+    if (outcome === 'lost') this.#lose(key)
     if (outcome !== 'refused' || this.#refused.has(key)) return
     this.#refused.add(key)
     this.#options.logger.error(
@@ -156,6 +161,17 @@ export class SharedRoots {
       'the object store holds a shared store of this name that came from elsewhere: it is never overwritten, so the local ' +
         'one is not stored. Remove one of the two',
     )
+  }
+
+  #lose(key: string): void {
+    if (this.#refused.has(key)) return
+    this.#refused.add(key)
+    this.#options.logger.error(
+      { key },
+      'another host and this machine both changed a shared store: each keeps its own, and this machine stores it no more. ' +
+        'Move the local one away to go on with that of the object store',
+    )
+    this.#options.onForked(key)
   }
 }
 

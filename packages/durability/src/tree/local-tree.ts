@@ -1,11 +1,12 @@
-import { closeSync, constants, type Dirent, lstatSync, openSync, readdirSync, readSync } from 'node:fs'
+import { closeSync, type Dirent, lstatSync, readdirSync, readSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemCode } from '@nexus/errors'
+import { openRegular } from '@nexus/host'
 import type { Manifest } from '../mirror/manifest.ts'
 import { CONVERSATION_PATH, isPluginDatabase, PLUGINS_DIR } from './names.ts'
 
 /** A file of blank lines that is longer than this was not made by a crash. */
-const LOOK_BYTES = 64 * 1024
+export const LOOK_BYTES: number = 64 * 1024
 
 /** What a session's tree holds of what every commit of it must, before any plugin of this run wrote to it. */
 export interface LocalTree {
@@ -29,25 +30,28 @@ export function lacks({ hasConversation, databases }: LocalTree, { entries, obje
   return objects.some((path) => isPluginDatabase(path) && (entries[path]?.size ?? 1) > 0 && !databases.has(path))
 }
 
-/** A file that a crash of the host's file system emptied, while it was being replaced, may be left with blank lines. */
 function holdsConversation(sessionDir: string): boolean {
   let fd: number
   try {
-    const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
-    fd = openSync(join(sessionDir, CONVERSATION_PATH), flags)
+    fd = openRegular(join(sessionDir, CONVERSATION_PATH)).fd
   } catch (error) {
     // One that is there and can't be read is for the boot to complain about.
     return systemCode(error) !== 'ENOENT'
   }
   try {
-    const bytes = Buffer.alloc(LOOK_BYTES)
-    const length = readSync(fd, bytes, 0, LOOK_BYTES, 0)
-    return length === LOOK_BYTES || bytes.subarray(0, length).toString('latin1').trim() !== ''
+    return holdsText(fd)
   } catch {
     return true
   } finally {
     closeSync(fd)
   }
+}
+
+/** A file that a crash of the host's file system emptied, while it was being replaced, may be left with blank lines. */
+export function holdsText(fd: number): boolean {
+  const bytes = Buffer.alloc(LOOK_BYTES)
+  const length = readSync(fd, bytes, 0, LOOK_BYTES, 0)
+  return length === LOOK_BYTES || bytes.subarray(0, length).toString('latin1').trim() !== ''
 }
 
 function databasesIn(sessionDir: string): Set<string> {
@@ -73,10 +77,10 @@ function entriesOf(dir: string): Dirent[] {
   }
 }
 
-/** Looked at, never opened: SQLite holds locks on it. A new database may have all it holds in its write-ahead log. */
-export function holdsDatabase(path: string): boolean {
-  return [path, `${path}-wal`].some((each) => {
-    const stats = lstatSync(each, { throwIfNoEntry: false })
-    return stats?.isFile() === true && stats.size > 0
-  })
+/**
+ * Looked at, never opened: SQLite holds locks on it. One of no bytes holds nothing, also with a write-ahead log beside it,
+ * which SQLite deletes then.
+ */
+function holdsDatabase(path: string): boolean {
+  return (lstatSync(path, { throwIfNoEntry: false })?.size ?? 0) > 0
 }

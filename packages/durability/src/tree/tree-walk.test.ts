@@ -14,14 +14,14 @@ import nodeFs, {
 import { createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Slices } from '@nexus/host'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { Slices, TreeCursor } from '@nexus/host'
 import { isRacy, sameFileStat, toFileStat } from './tree-stat.ts'
 import { TreeWalker, type WalkedTree, type WalkFs } from './tree-walk.ts'
 
 let root: string
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'nexus-walk-'))
+  root = mkdtempSync(join(nodeFs.realpathSync(tmpdir()), 'nexus-walk-'))
 })
 afterEach(() => {
   execFileSync('chmod', ['-R', 'u+rwx', root])
@@ -33,8 +33,18 @@ function put(path: string, content = 'x'): void {
   writeFileSync(join(root, path), content)
 }
 
+/** A directory is read through a descriptor: the name it has. */
+const named = (on: PathLike): string =>
+  String(on).replace(/^\/proc\/\d+\/fd\/\d+/, (descriptor) => nodeFs.readlinkSync(descriptor))
+
+function cursorOf(dir = root): TreeCursor {
+  const cursor = new TreeCursor(dir)
+  onTestFinished(() => cursor.close())
+  return cursor
+}
+
 const walker = (fs?: WalkFs, maxPathBytes = 1000): TreeWalker =>
-  new TreeWalker(root, { maxPathBytes, ...(fs === undefined ? {} : { fs }) })
+  new TreeWalker(cursorOf(), { maxPathBytes, ...(fs === undefined ? {} : { fs }) })
 const walk = (fs?: WalkFs, maxPathBytes?: number): Promise<WalkedTree> => walker(fs, maxPathBytes).walk()
 const paths = (map: Map<string, unknown>): string[] => [...map.keys()].toSorted()
 
@@ -42,7 +52,7 @@ const paths = (map: Map<string, unknown>): string[] => [...map.keys()].toSorted(
 function racing(op: 'readdirSync' | 'lstatSync', path: string, happens: () => void, nth = 1): WalkFs {
   let calls = 0
   const hook = (on: PathLike): void => {
-    if (String(on) === (path === '' ? root : join(root, path)) && ++calls === nth) happens()
+    if (named(on) === (path === '' ? root : join(root, path)) && ++calls === nth) happens()
   }
   return {
     lstatSync: ((on: PathLike, options: object) => {
@@ -143,11 +153,12 @@ describe('a walk', () => {
   })
 
   it('fails when the session directory itself is gone', async () => {
-    const gone = new TreeWalker(join(root, 'gone'), { maxPathBytes: 1000 })
+    mkdirSync(join(root, 'gone'))
+    const gone = new TreeWalker(cursorOf(join(root, 'gone')), { maxPathBytes: 1000 })
+    rmSync(join(root, 'gone'), { recursive: true })
     await expect(gone.walk()).rejects.toMatchObject({ code: 'NOT_FOUND', key: join(root, 'gone') })
-    const file = join(root, 'file')
-    writeFileSync(file, '')
-    await expect(new TreeWalker(file, { maxPathBytes: 1000 }).walk()).rejects.toMatchObject({ code: 'NOT_FOUND' })
+    writeFileSync(join(root, 'gone'), '')
+    await expect(gone.walk()).rejects.toMatchObject({ code: 'NOT_FOUND' })
   })
 
   it('fails, and does not find an empty tree, when the session directory is replaced while it is walked', async () => {
@@ -156,7 +167,7 @@ describe('a walk', () => {
       renameSync(join(root, 's'), join(root, 'old'))
       mkdirSync(join(root, 's'))
     })
-    const racy = new TreeWalker(join(root, 's'), { maxPathBytes: 1000, fs: swap })
+    const racy = new TreeWalker(cursorOf(join(root, 's')), { maxPathBytes: 1000, fs: swap })
     await expect(racy.walk()).rejects.toMatchObject({ code: 'NOT_FOUND' })
   })
 
@@ -164,7 +175,7 @@ describe('a walk', () => {
     for (let n = 0; n < 50; n++) put(`files/${n}`)
     const abort = new AbortController()
     const slices = new Slices({ sliceMs: 0, signal: abort.signal })
-    const walking = new TreeWalker(root, { maxPathBytes: 1000, slices }).walk()
+    const walking = new TreeWalker(cursorOf(), { maxPathBytes: 1000, slices }).walk()
     setImmediate(() => abort.abort(new Error('enough')))
     await expect(walking).rejects.toThrow('enough')
   })
@@ -228,13 +239,13 @@ describe('a tree that changes while it is walked', () => {
         ...nodeFs,
         lstatSync: ((on: PathLike, options: object) => {
           const now = nodeFs.lstatSync(on, options)
-          const then = frozen.get(String(on))
+          const then = frozen.get(named(on))
           return then === undefined
             ? now
             : Object.assign(now as object, { mtimeNs: then.mtimeNs, ctimeNs: then.ctimeNs })
         }) as WalkFs['lstatSync'],
         readdirSync: ((on: PathLike, options: object) => {
-          if (!moved && String(on) === join(root, from)) {
+          if (!moved && named(on) === join(root, from)) {
             moved = true
             renameSync(join(root, from, 'moves'), join(root, to, 'moves'))
           }
@@ -252,7 +263,7 @@ describe('a tree that changes while it is walked', () => {
     const restless = racing('readdirSync', 'never', () => undefined)
     const read = restless.readdirSync
     restless.readdirSync = ((on: PathLike, options: object) => {
-      if (String(on) === join(root, 'd')) {
+      if (named(on) === join(root, 'd')) {
         looks++
         put(`d/temp-${looks}`)
         if (looks > 1) unlinkSync(join(root, `d/temp-${looks - 1}`))
@@ -273,7 +284,7 @@ describe('a tree that changes while it is walked', () => {
     const swap: WalkFs = {
       ...nodeFs,
       readdirSync: ((on: PathLike, options: object) => {
-        if (String(on) === d) {
+        if (named(on) === d) {
           // Kept, so that the next one can't get its inode.
           renameSync(d, join(root, `old-${++swaps}`))
           symlinkSync(outside, d)
@@ -281,7 +292,7 @@ describe('a tree that changes while it is walked', () => {
         return nodeFs.readdirSync(on, options)
       }) as WalkFs['readdirSync'],
       lstatSync: ((on: PathLike, options: object) => {
-        if (String(on) === d && nodeFs.lstatSync(d).isSymbolicLink()) {
+        if (named(on) === d && nodeFs.lstatSync(d).isSymbolicLink()) {
           unlinkSync(d)
           mkdirSync(d)
         }
@@ -302,7 +313,7 @@ describe('a tree that changes while it is walked', () => {
     const fs: WalkFs = {
       ...nodeFs,
       readdirSync: ((on: PathLike, options: object) => {
-        read.push(String(on))
+        read.push(named(on))
         return nodeFs.readdirSync(on, options)
       }) as WalkFs['readdirSync'],
     }
@@ -325,7 +336,7 @@ describe('a directory that can not be read', () => {
     const deny: WalkFs = {
       ...nodeFs,
       readdirSync: ((on: PathLike, options: object) => {
-        if (String(on) === join(root, 'closed')) throw Object.assign(new Error('no'), { code: 'EACCES' })
+        if (named(on) === join(root, 'closed')) throw Object.assign(new Error('no'), { code: 'EACCES' })
         return nodeFs.readdirSync(on, options)
       }) as WalkFs['readdirSync'],
     }
@@ -350,12 +361,51 @@ describe('a directory that can not be read', () => {
     const deny: WalkFs = {
       ...nodeFs,
       lstatSync: ((on: PathLike, options: object) => {
-        if (String(on) === join(root, 'd/a')) throw Object.assign(new Error('no'), { code: 'EACCES' })
+        if (named(on) === join(root, 'd/a')) throw Object.assign(new Error('no'), { code: 'EACCES' })
         return nodeFs.lstatSync(on, options)
       }) as WalkFs['lstatSync'],
     }
     expect((await walk(deny)).unstorable).toEqual([{ path: 'd/a', why: "it can't be read (EACCES)", tree: true }])
   })
+})
+
+describe('a machine that has run out of something', () => {
+  const failing = (op: keyof WalkFs, path: string, code: string, nth: number): WalkFs => {
+    let calls = 0
+    const call = (on: PathLike, options: object): unknown => {
+      if (named(on) === join(root, path) && ++calls === nth) throw Object.assign(new Error(code), { code })
+      return (nodeFs[op] as (on: PathLike, options: object) => unknown)(on, options)
+    }
+    return { ...nodeFs, [op]: call }
+  }
+
+  it.each(['EMFILE', 'ENFILE', 'ENOMEM', 'EIO'])(
+    'fails the walk, wherever %s strikes, and names the path',
+    async (code) => {
+      put('d/sub/a')
+      put('d/\uFFFD')
+      symlinkSync('a', join(root, 'd/l'))
+      const strikes: [keyof WalkFs, string, number][] = [
+        ['readdirSync', '', 1],
+        ['readdirSync', 'd', 1],
+        // Names that aren't UTF-8, and the look whether anything changed.
+        ['readdirSync', 'd', 2],
+        ['readdirSync', 'd', 3],
+        ['readdirSync', 'd/sub', 1],
+        ['lstatSync', 'd', 1],
+        ['lstatSync', 'd', 2],
+        ['lstatSync', 'd/sub/a', 1],
+        ['readlinkSync', 'd/l', 1],
+      ]
+      for (const [op, path, nth] of strikes) {
+        await expect(walk(failing(op, path, code, nth)), `${op} ${path} ${nth}`).rejects.toMatchObject({
+          code: 'LOCAL_IO',
+          key: expect.stringContaining(path),
+          retryable: true,
+        })
+      }
+    },
+  )
 })
 
 describe('a stat', () => {

@@ -1,9 +1,10 @@
 import nodeFs, { type BigIntStats } from 'node:fs'
-import { fromSystemError, systemCode } from '@nexus/errors'
+import { fromSystemError } from '@nexus/errors'
 import { keyFault } from '@nexus/objectstore'
 import { isLocalName, isSidecarName } from './names.ts'
-import { Slices } from '@nexus/host'
-import { isRacy, nowNs, sameDirectory, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
+import { Slices, type TreeCursor } from '@nexus/host'
+import { fileFault } from './file-fault.ts'
+import { isRacy, sameDirectory, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
 
 /** Why a path can't be stored. */
 export interface Unstorable {
@@ -16,8 +17,6 @@ export interface Unstorable {
 
 /** A session tree as it was found. Paths are session-relative with `/`. */
 export interface WalkedTree {
-  /** When the looking began, in nanoseconds since the epoch: no stat in it is older. */
-  beganNs: bigint
   files: Map<string, FileStat>
   /** Modes of all directories, the session's own left out. */
   dirs: Map<string, number>
@@ -42,6 +41,7 @@ export interface WalkOptions {
 
 /** Looks at the tree, the first included, before a directory that keeps changing is taken as it was last seen. */
 const MAX_LOOKS = 3
+const OP = 'snapshot.walk'
 const REPLACEMENT = '\uFFFD'
 
 interface DirRecord {
@@ -69,12 +69,13 @@ interface Changed {
 
 /**
  * Walks a session tree with lstat, in synchronous slices: a promise per file would make it several times slower. Links are
- * recorded and never followed.
+ * recorded and never followed. Names and texts of links are read through held directories, so that none comes from
+ * elsewhere; sizes and times are asked for by path, which is twice as fast and tells nothing of what is inside.
  *
  * A rename during the walk can hide a file from both directories, with nothing that looks amiss in either. So each
  * directory is looked at again after the walk, and read again when it changed, three times at most.
  *
- * @see spec 60, Turn-boundary snapshot
+ * @see docs/concepts/durability.md
  */
 export class TreeWalker {
   readonly #root: string
@@ -82,18 +83,18 @@ export class TreeWalker {
   readonly #slices: Slices
   readonly #maxPathBytes: number
   readonly #dirs = new Map<string, DirRecord>()
-  #beganNs = 0n
+  readonly #cursor: TreeCursor
 
-  constructor(root: string, options: WalkOptions) {
-    this.#root = root
+  constructor(cursor: TreeCursor, options: WalkOptions) {
+    this.#cursor = cursor
+    this.#root = cursor.root
     this.#fs = options.fs ?? nodeFs
     this.#slices = options.slices ?? new Slices()
     this.#maxPathBytes = options.maxPathBytes
   }
 
-  /** @throws NexusError when the session directory itself can't be read */
+  /** @throws NexusError when the session directory itself can't be read, or the machine has run out of something */
   async walk(): Promise<WalkedTree> {
-    this.#beganNs = nowNs()
     this.#dirs.clear()
     const stat = this.#statDirectory('')
     if (stat === undefined) throw this.#rootGone()
@@ -125,6 +126,7 @@ export class TreeWalker {
   /** Directories that don't look as they did when they were read. */
   async #findChanged(): Promise<Changed[]> {
     const changed: Changed[] = []
+    this.#cursor.reset()
     for (const [path, record] of this.#dirs) {
       if (this.#slices.due) await this.#slices.pause()
       const stat = this.#statDirectory(path)
@@ -140,22 +142,24 @@ export class TreeWalker {
     try {
       const stats = this.#lstat(path)
       return stats?.isDirectory() === true ? toFileStat(stats) : undefined
-    } catch {
+    } catch (error) {
+      fileFault(error, OP, path)
       return undefined // Its parent can't be searched any more, which changed the parent: that one is read again.
     }
   }
 
   #rootGone(): Error {
     const gone = Object.assign(new Error('the directory is gone or another one'), { code: 'ENOENT' })
-    return fromSystemError(gone, 'snapshot.walk', this.#root)
+    return fromSystemError(gone, OP, this.#root)
   }
 
   #namesChanged(path: string, record: DirRecord): boolean {
     if (record.names === undefined) return false
     let names: string[] | undefined
     try {
-      names = this.#names(path)
-    } catch {
+      names = this.#names(path, record.stat)
+    } catch (error) {
+      fileFault(error, OP, path)
       return true
     }
     if (names === undefined || names.length !== record.names.length) return true
@@ -182,6 +186,7 @@ export class TreeWalker {
 
   /** Reads a directory anew, and below it what is new there. */
   async #read(from: string, stat: FileStat): Promise<void> {
+    this.#cursor.reset()
     const stack: [string, FileStat][] = [[from, stat]]
     for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
       const [path, dirStat] = next
@@ -220,10 +225,11 @@ export class TreeWalker {
     }
     let names: string[] | undefined
     try {
-      names = this.#names(path)
+      names = this.#names(path, stat)
     } catch (error) {
-      if (path === '') throw fromSystemError(error, 'snapshot.walk', this.#root)
-      record.unstorable.push({ path, why: reasonOf(error), tree: true })
+      const fault = fileFault(error, OP, path)
+      if (path === '') throw fromSystemError(error, OP, this.#root)
+      if (fault.kind === 'unreadable') record.unstorable.push({ path, why: fault.why, tree: true })
       return record
     }
     if (names === undefined) record.lost = true
@@ -235,12 +241,17 @@ export class TreeWalker {
     return record
   }
 
-  /** The names in a directory, or undefined when it is gone. Names that aren't UTF-8 contain the replacement character. */
-  #names(path: string): string[] | undefined {
+  /**
+   * The names in a directory, or undefined when it is gone or another one than was looked at. Names that aren't UTF-8
+   * contain the replacement character.
+   */
+  #names(path: string, { ino, dev }: FileStat): string[] | undefined {
     try {
-      return this.#fs.readdirSync(this.#absolute(path))
+      const held = this.#cursor.statDirectory(path)
+      if (held.ino !== ino || held.dev !== dev) return undefined
+      return this.#fs.readdirSync(this.#cursor.directory(path))
     } catch (error) {
-      if (isGone(error)) return undefined
+      if (fileFault(error, OP, path).kind === 'gone') return undefined
       throw error
     }
   }
@@ -260,8 +271,9 @@ export class TreeWalker {
       if (stats === undefined) record.lost = true
       else this.#add(path, name, stats, record)
     } catch (error) {
-      if (isGone(error)) record.lost = true
-      else record.unstorable.push({ path, why: reasonOf(error), tree: true })
+      const found = fileFault(error, OP, path)
+      if (found.kind === 'gone') record.lost = true
+      else record.unstorable.push({ path, why: found.why, tree: true })
     }
   }
 
@@ -278,7 +290,7 @@ export class TreeWalker {
   }
 
   #addLink(path: string, name: string, record: DirRecord): void {
-    const text = this.#fs.readlinkSync(this.#absolute(path), { encoding: 'buffer' })
+    const text = this.#fs.readlinkSync(this.#cursor.place(path), { encoding: 'buffer' })
     const target = text.toString()
     if (target.includes(REPLACEMENT) && !Buffer.from(target).equals(text)) {
       record.unstorable.push({ path, why: 'it is a link whose text is not UTF-8', tree: false })
@@ -304,8 +316,9 @@ export class TreeWalker {
 
   #rawNames(dir: string): Buffer[] {
     try {
-      return this.#fs.readdirSync(this.#absolute(dir), { encoding: 'buffer' })
-    } catch {
+      return this.#fs.readdirSync(this.#cursor.directory(dir), { encoding: 'buffer' })
+    } catch (error) {
+      fileFault(error, OP, dir)
       return []
     }
   }
@@ -324,7 +337,6 @@ export class TreeWalker {
 
   #tree(): WalkedTree {
     const tree: WalkedTree = {
-      beganNs: this.#beganNs,
       files: new Map(),
       dirs: new Map(),
       links: new Map(),
@@ -346,16 +358,6 @@ export class TreeWalker {
 
 function below(dir: string, name: string): string {
   return dir === '' ? name : `${dir}/${name}`
-}
-
-function isGone(error: unknown): boolean {
-  const code = systemCode(error)
-  // EINVAL: readlink of what was a link a moment ago.
-  return code === 'ENOENT' || code === 'ENOTDIR' || code === 'EINVAL'
-}
-
-function reasonOf(error: unknown): string {
-  return `it can't be read (${systemCode(error) ?? String(error)})`
 }
 
 function escapeBytes(raw: Buffer): string {

@@ -1,10 +1,21 @@
+import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import process from 'node:process'
-import { ObjectStore, openObjectStore } from '@nexus/objectstore'
+import { ObjectStore, openObjectStore, type Backend } from '@nexus/objectstore'
 import type { EngineConfig } from '../config/engine-config.ts'
 import { openSessionDurability, type SessionDurability } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { systemProcesses } from '@nexus/host'
+
+const unnamed = new WeakMap<Backend, string>()
+
+/** A backend that doesn't say which bucket it is, is one of its own: taking two for one would overwrite the other's objects. */
+function identityOf(backend: Backend): string {
+  if (backend.identity !== undefined) return backend.identity
+  const known = unnamed.get(backend) ?? randomUUID()
+  unnamed.set(backend, known)
+  return known
+}
 
 /** The store of a run, and what keeps the session in it. */
 export interface OpenedStore {
@@ -35,7 +46,10 @@ export async function openDurability(
     backendName: name,
     sessionId,
     sessionsRoot: config.core.sessions.root,
-    storeId: [name, settings.endpoint, settings.bucket, settings.prefix].join(' '),
+    storeId:
+      backend === undefined
+        ? [name, settings.endpoint, settings.bucket, settings.prefix].join(' ')
+        : identityOf(backend),
     storageRoot: config.core.storage.root,
     agentId: config.core.agentId || undefined,
     policy: settings.failurePolicy,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { forEachBounded } from '@nexus/objectstore'
-import type { ContractCase } from '../contract-case.ts'
+import type { CaseContext, ContractCase } from '../contract-case.ts'
 
 /** The page size of the stores there are. A probe that stores fewer can't see a driver that stops after the first page. */
 const COMMON_PAGE_SIZE = 1000
@@ -140,3 +140,40 @@ export function pagingCaveat(count: number): string | undefined {
   if (count > COMMON_PAGE_SIZE) return undefined
   return `with ${count} objects this proves nothing about paging unless the store's pages are smaller`
 }
+
+async function namesBelow(context: CaseContext, prefix: string): Promise<string[]> {
+  return ((await context.backend.listNames?.(prefix)) ?? []).toSorted()
+}
+
+/** What the optional `listNames` answers. */
+export const listNamesCases: readonly ContractCase[] = [
+  {
+    name: 'listNames gives the names one level below a prefix',
+    rule: 'First segments of the keys under the prefix, each once, whether an object or more names are there; whole segments, no prefix, no "/".',
+    why: 'Sessions are listed this way: a name too many is a session that does not exist, one too few is lost to every tool.',
+    requires: ['listNames'],
+    run: async (context) => {
+      assert.deepEqual(await namesBelow(context, 's'), [])
+      const keys = ['s/one/a', 's/one/b/c', 's/two', 's/three/x', 's-other/four', 'top']
+      for (const key of keys) await context.store(key, 'x')
+      assert.deepEqual(await namesBelow(context, 's'), ['one', 'three', 'two'])
+      assert.deepEqual(await namesBelow(context, 's/one'), ['a', 'b'])
+      assert.deepEqual(await namesBelow(context, 's/two'), [], 'the object at the prefix is not under it')
+      assert.deepEqual(await namesBelow(context, ''), ['s', 's-other', 'top'])
+    },
+  },
+  {
+    name: 'listNames is complete beyond one page',
+    rule: 'All names are given, each once, whatever the page size of the store.',
+    why: 'A session that is not listed can be neither found nor cleaned up.',
+    requires: ['listNames'],
+    run: async (context) => {
+      const all = Array.from({ length: context.listProbeCount }, (_, i) => `n${String(i).padStart(6, '0')}`)
+      const path = await context.file('x')
+      for (let at = 0; at < all.length; at += 16) {
+        await Promise.all(all.slice(at, at + 16).map((name) => context.backend.put(`s/${name}/f`, path)))
+      }
+      assert.deepEqual(await namesBelow(context, 's'), all)
+    },
+  },
+]

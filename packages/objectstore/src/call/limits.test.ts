@@ -146,6 +146,20 @@ describe('the deadline of ObjectStore', () => {
     expect((call.value as Error).message).toContain(`30 s behind 16 KiB/s after ${8 * MIB} bytes`)
   })
 
+  it('takes a report of nothing for none', async () => {
+    const store = storeOver({
+      get: (_key, _path, options) => {
+        options?.onProgress?.({ objects: 0, bytes: 0 })
+        return silent(options)
+      },
+    })
+    const call = watch(store.get('s/a', file, { expected: { bytes: 100 * MIB } }))
+    await clock.advance(129_999)
+    expect(call.state).toBe('pending')
+    await clock.advance(1)
+    expect(call.state).toBe('rejected')
+  })
+
   it('gives an upload time for what may still lie in send buffers, at the rate it was seen to move', async () => {
     truncateSync(file, 100 * MIB)
     let report: ((progress: Progress) => void) | undefined

@@ -46,6 +46,7 @@ describe('limits on a slow link', () => {
   it.each<[string, 'put' | 'get', number, SlowLinkOptions]>([
     ['16 MiB in one file down at 256 KiB/s', 'get', 1, { bytesPerSecond: 256 * KIB, sizeBytes: 16 * MIB }],
     ['16 MiB in 16 files down at 256 KiB/s', 'get', 16, { bytesPerSecond: 256 * KIB, sizeBytes: MIB }],
+    ['16 MiB in 16 files down at 128 KiB/s', 'get', 16, { bytesPerSecond: 128 * KIB, sizeBytes: MIB }],
     ['16 MiB in one file up at 256 KiB/s', 'put', 1, { bytesPerSecond: 256 * KIB, sizeBytes: 16 * MIB }],
     ['16 MiB in 16 files up at 256 KiB/s', 'put', 16, { bytesPerSecond: 256 * KIB, sizeBytes: MIB }],
     ['100 MiB in one file down at 12 Mbit/s', 'get', 1, { bytesPerSecond: 1.5e6, sizeBytes: 100 * MIB }],

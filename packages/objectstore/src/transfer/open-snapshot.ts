@@ -16,7 +16,7 @@ export interface Snapshot {
    * attempt of an upload takes its own.
    */
   stream(offset?: number, length?: number): Readable
-  /** Closes the file, after the reads that are under way. Streams that are read later fail. May be called again. */
+  /** Ends the streams that are still open, quietly, and closes the file after the reads under way. May be called again. */
   close(): Promise<void>
 }
 
@@ -41,6 +41,7 @@ export async function openSnapshot(localPath: string): Promise<Snapshot> {
 
 function snapshotOf(handle: FileHandle, size: number, path: string): Snapshot {
   const reads = new Set<Promise<unknown>>()
+  const streams = new Set<Readable>()
   let closing: Promise<void> | undefined
 
   const fill = async (buffer: Uint8Array, offset: number): Promise<void> => {
@@ -80,9 +81,16 @@ function snapshotOf(handle: FileHandle, size: number, path: string): Snapshot {
     size,
     fill,
     // One chunk ahead: what waits in a stream is memory per request.
-    stream: (offset = 0, length = size - offset) =>
-      Readable.from(chunks(offset, Math.min(offset + length, size)), { objectMode: false, highWaterMark: CHUNK_BYTES }),
+    stream(offset = 0, length = size - offset) {
+      const end = Math.min(offset + length, size)
+      const stream = Readable.from(chunks(offset, end), { objectMode: false, highWaterMark: CHUNK_BYTES })
+      streams.add(stream)
+      stream.once('close', () => streams.delete(stream))
+      return stream
+    },
     close: () => {
+      // A request that was given up on may still want to read, and has nobody left to tell that it can't.
+      for (const stream of streams) stream.destroy()
       // Closing a descriptor under a read hands its number to another file in the middle of it.
       closing ??= Promise.allSettled(reads).then(() => handle.close())
       return closing

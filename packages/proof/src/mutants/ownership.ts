@@ -64,8 +64,8 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'look-before-overwriting-skipped',
     breaks: 'overwrites the commit of another host when it stood still before its first put',
-    find: `if (overwriting.length > 0) await confirm?.(0)`,
-    replace: '',
+    find: `if (nth === 1 && todo.some(({ rank }) => rank >= OVERWRITING_RANK)) await confirm?.(0)`,
+    replace: `void OVERWRITING_RANK`,
     tests: [unitTest('commit-guard', 'is asked right before the first put that overwrites')],
   },
   {

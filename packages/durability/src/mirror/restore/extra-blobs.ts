@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
+import { TreeCursor } from '@nexus/host'
 import { getObject, type FetchOptions } from './fetch.ts'
 import { restoring } from '../../boot/staged-tree.ts'
 import type { Manifest } from '../manifest.ts'
@@ -52,7 +53,10 @@ async function listBlobs({ store, treeKey, signal, logger }: FetchOptions): Prom
 
 /** Files of a downloaded prefix, session-relative, in no order; the walk leaves out what never crosses. */
 async function filesIn(rawDir: string, { slices }: FetchOptions): Promise<string[]> {
-  const { files } = await new TreeWalker(rawDir, { maxPathBytes: MAX_PATH_BYTES, slices }).walk()
+  const cursor = new TreeCursor(rawDir)
+  const { files } = await new TreeWalker(cursor, { maxPathBytes: MAX_PATH_BYTES, slices })
+    .walk()
+    .finally(() => cursor.close())
   return [...files.keys()]
 }
 
