@@ -25,6 +25,8 @@ export interface EngineOptions {
   useConfigSnapshot?: boolean
   /** The session to resume. One that exists nowhere becomes a new, empty session of that id. */
   recallSessionId?: string
+  /** How long a boot waits for a live holder of the session's lock, in milliseconds. Default 0: it is refused at once. */
+  waitForLock?: number
   failpoint?: Failpoint
 }
 
@@ -41,5 +43,6 @@ export interface ResolvedOptions {
   readonly useConfigSnapshot: boolean
   /** Unique to this run; in manifests, owner markers and plugin contexts. */
   readonly instanceId: string
+  readonly waitForLock: number
   readonly failpoint: Failpoint
 }

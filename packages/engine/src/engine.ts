@@ -3,15 +3,15 @@ import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import { EventBus } from './bus/event-bus.ts'
-import { Deadline, noFailpoint, systemClock } from '@nexus/host'
+import { Deadline, Fence, noFailpoint, systemClock } from '@nexus/host'
 import type { ConfigInput } from './config/engine-config.ts'
 import { configFromObject, loadConfigFile, parseConfig, type LoadedConfig } from './config/load.ts'
 import type * as runSession from './run-session.ts'
 import { generateSessionId, validateSessionId } from '@nexus/durability/names'
-import type { SnapshotResult } from '@nexus/durability'
+import type { CommitOptions, SnapshotResult } from '@nexus/durability'
 import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
-import { untilTerminated } from './lifecycle/signals.ts'
+import { watchTermination } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
 import { engineStatus, type EngineStatus, type Phase } from './status.ts'
@@ -50,6 +50,11 @@ export class Engine {
   #hasNotedOpenTurn = false
   /** An end was asked for and did not wait any longer for the boot. */
   #isGivenUp = false
+  /** The run's right to write: it falls when the run ends, and at once when another host or process has the session. */
+  readonly #fence = new Fence()
+  /** An end was asked for, or the session was lost. */
+  readonly #over: Promise<void>
+  #endBegins: () => void = () => undefined
 
   private constructor(loaded: LoadedConfig, given: EngineOptions, options: ResolvedOptions) {
     const { recallSessionId } = given
@@ -60,6 +65,9 @@ export class Engine {
       : generateSessionId(idFormat, { clock: options.clock })
     this.#loaded = loaded
     this.#options = options
+    this.#over = new Promise((resolve) => {
+      this.#endBegins = resolve
+    })
     this.bus = new EventBus({
       sessionId: this.sessionId,
       agentId: loaded.config.core.agentId,
@@ -101,6 +109,7 @@ export class Engine {
       transport: options.transport ?? 'embedded',
       instanceId: randomUUID(),
       useConfigSnapshot: options.useConfigSnapshot ?? true,
+      waitForLock: options.waitForLock ?? 0,
       failpoint: options.failpoint ?? noFailpoint,
     })
   }
@@ -124,7 +133,7 @@ export class Engine {
    * Creates the session, or resumes the one of `recallSessionId`. When it rejects, everything it took is released and the
    * engine can't be used again.
    *
-   * @throws SessionLockedError (`LOCKED`) when another process has it open, StaleLocalTreeError, `CORRUPT` for a damaged
+   * @throws SessionLockedError (`LOCKED`, retryable) when another process or thread has it open for longer than `waitForLock`, StaleLocalTreeError, `CORRUPT` for a damaged
    *   commit, the store's error when it can't be asked and there is no local copy
    */
   async boot(): Promise<void> {
@@ -149,7 +158,7 @@ export class Engine {
         loaded: this.#loaded,
         options: this.#options,
         bus: this.bus,
-        onLockLost: () => void this.abandon(),
+        fence: this.#fence,
         onUp: (up) => this.#begin(up, run),
       })
     } catch (error) {
@@ -160,14 +169,17 @@ export class Engine {
       throw error
     }
     if (this.#isGivenUp) {
-      await run.shutdownSession({ session, bus: this.bus, options: this.#options, reason: 'stop', clean: false })
+      const ending = { session, bus: this.bus, fence: this.#fence, options: this.#options }
+      await run.shutdownSession({ ...ending, reason: 'stop', clean: false })
       throw this.#stoppedWhileBooting()
     }
   }
 
   /** From here on input is taken, which `core.ready` then says; what a killed run left unfinished is first in the queue. */
-  #begin(session: RunningSession, { refirePartialTurn, startRetention }: typeof runSession): void {
+  #begin(session: RunningSession, { detachSession, refirePartialTurn, startRetention }: typeof runSession): void {
     if (this.#isGivenUp) return
+    this.#fence.check()
+    this.#fence.signal.addEventListener('abort', () => this.#fenceFell(session, detachSession), { once: true })
     this.#session = session
     this.#phase = 'running'
     startRetention(session, this.#options)
@@ -177,19 +189,50 @@ export class Engine {
     }
   }
 
+  /**
+   * Another host or process has the session: nothing of it is written any more from this moment on. What is left to tell still
+   * goes out, then the bus takes no more events.
+   */
+  #fenceFell(session: RunningSession, detachSession: typeof runSession.detachSession): void {
+    const { reason, isLost } = this.#fence
+    if (!isLost || reason === undefined || this.#stopping !== undefined) return
+    this.#phase = 'lost'
+    detachSession(session, this.bus)
+    const { durability, journal, storage } = session
+    storage.fence(reason)
+    void journal.abandon()
+    const told =
+      durability?.lastWords() ??
+      this.bus.emit('core.error', { source: 'core.session', error: reason.message, fatal: true, retryable: false })
+    void told.finally(() => this.bus.close())
+    this.#endBegins()
+  }
+
   #stoppedWhileBooting(cause?: unknown): NexusError {
     const message = `session ${this.sessionId} was stopped while it booted`
     return new NexusError('ABORTED', message, { op: 'engine.boot', key: this.sessionId, cause })
   }
 
   /**
-   * Boots where that hasn't happened, serves until SIGINT or SIGTERM, and stops within `engine.shutdown.drain_timeout`.
-   * A second signal exits at once.
+   * Boots where that hasn't happened, serves until SIGINT or SIGTERM, and stops within `engine.shutdown.drain_timeout`. A
+   * second signal exits at once. Also ends when {@link stop} or {@link abandon} is called, and when the session is lost; in no
+   * case does anything of it keep the process alive afterwards.
+   *
+   * @throws what {@link boot} and {@link stop} throw; `FENCED` or `LOCKED` when another host or process took the session
    */
   async run(): Promise<void> {
-    if (this.#phase === 'new') await this.boot()
-    const signal = await untilTerminated()
-    await this.stop(signal)
+    const { terminated, release } = watchTermination()
+    try {
+      const booted = this.#phase === 'new' ? this.boot() : Promise.resolve()
+      // One that is ended while it boots rejects, and the end says why.
+      booted.catch(() => undefined)
+      await Promise.race([booted, terminated])
+      const signal = await Promise.race([terminated, this.#over])
+      await this.stop(signal ?? 'run')
+    } finally {
+      release()
+    }
+    if (this.#fence.isLost) this.#fence.check()
   }
 
   /**
@@ -200,9 +243,13 @@ export class Engine {
    * an input may submit the next one but must not wait for it: it would wait for itself.
    */
   async submitInput(content: string, files: readonly unknown[] = []): Promise<InputOutcome> {
+    const lost = this.#refusal()
+    if (lost !== undefined) return lost
     const payload = { content, session_id: this.#running.id, ...(files.length === 0 ? {} : { files }) }
     return await this.#inTurn(async () => {
-      // The session may have ended while this input waited.
+      // The session may have ended, or been lost, while this input waited.
+      const late = this.#refusal()
+      if (late !== undefined) return late
       void this.#running
       const failures: unknown[] = []
       const onFailure = (error: unknown): void => void failures.push(error)
@@ -217,6 +264,12 @@ export class Engine {
         ...(failures.length === 0 ? {} : { failed: failures.length, error: failures[0] }),
       }
     })
+  }
+
+  /** A session that another host or process has takes no input, whatever the failure policy. */
+  #refusal(): InputOutcome | undefined {
+    const { isLost, reason } = this.#fence
+    return isLost && reason !== undefined ? { accepted: false, reason: reason.message } : undefined
   }
 
   #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -237,9 +290,10 @@ export class Engine {
 
   /**
    * Stores the session as it is now. Resolves when that is durable, rejects when it isn't, under both failure policies;
-   * `UNSUPPORTED` without an object store.
+   * `UNSUPPORTED` without an object store. A caller that stops waiting, by `signal` or `timeoutMs`, doesn't end the commit.
    */
-  async commit(reason?: string): Promise<SnapshotResult> {
+  async commit(options: string | CommitOptions = {}): Promise<SnapshotResult> {
+    if (this.#fence.isLost) this.#fence.check()
     const { durability, id } = this.#running
     if (durability === undefined) {
       throw new NexusError(
@@ -251,21 +305,23 @@ export class Engine {
         },
       )
     }
-    return await durability.snapshot('request', reason === undefined ? {} : { reason })
+    return await durability.snapshot('request', typeof options === 'string' ? { reason: options } : options)
   }
 
   /** What the run is doing and how its durability stands. Never throws, in any phase. */
   status(): EngineStatus {
-    return engineStatus(this.sessionId, this.#phase, this.#session, this.bus)
+    return engineStatus(this.sessionId, this.#phase, this.#session, this.bus, this.#fence)
   }
 
   /**
    * Ends the session: final snapshot, everything released. Calling it again gives the same result; after `abandon()` it
    * only gives back what is local, and it is safe on an engine that never booted.
    *
-   * @throws under `strict`, when the last snapshot or flush failed
+   * @throws under `strict`, when something was lost: the last snapshot or flush failed, or the journal, a database or the
+   *   metadata could not be written, or another host has the session
    */
   stop(reason = 'stop'): Promise<void> {
+    this.#endBegins()
     this.#stopping ??= this.#stop(reason)
     return this.#stopping
   }
@@ -274,22 +330,25 @@ export class Engine {
     await this.#settleBoot()
     await this.#abandoning
     const session = this.#session
-    const clean = this.#phase !== 'abandoned'
+    const clean = this.#phase === 'running'
     this.#phase = 'stopping'
     const { shutdownSession } = await import('./run-session.ts')
     try {
+      const ending = { bus: this.bus, fence: this.#fence, options: this.#options, reason, clean }
       if (session === undefined) this.bus.close()
-      else await shutdownSession({ session, bus: this.bus, options: this.#options, reason, clean })
+      else await shutdownSession({ ...ending, session })
+      if (this.#fence.isLost && session?.loaded.config.core.objectStore?.failurePolicy === 'strict') this.#fence.check()
     } finally {
       this.#phase = 'stopped'
     }
   }
 
   /**
-   * Drops the session as a killed process would: workers and timers end, nothing more is written, here or remotely, and
-   * the owner marker stays. Idempotent; safe in any phase.
+   * Drops the session as a killed process would: workers, timers and subscriptions end, nothing more is written, here or
+   * remotely, and the owner marker stays. What is local is given back, the lock too. Idempotent; safe in any phase.
    */
   abandon(): Promise<void> {
+    this.#endBegins()
     this.#abandoning ??= this.#abandon()
     return this.#abandoning
   }
@@ -299,10 +358,8 @@ export class Engine {
     const session = this.#session
     if (session === undefined || this.#stopping !== undefined) return
     this.#phase = 'abandoned'
-    session.ticks.stop()
-    session.background.abort()
-    session.workspace.close()
-    await session.durability?.abandon()
+    const { abandonSession } = await import('./run-session.ts')
+    await abandonSession(session, this.bus, this.#fence)
   }
 
   /**
@@ -324,7 +381,7 @@ export class Engine {
   }
 
   get #running(): RunningSession {
-    if (this.#session === undefined || this.#phase !== 'running') {
+    if (this.#session === undefined || (this.#phase !== 'running' && this.#phase !== 'lost')) {
       throw new NexusError(
         'PRECONDITION',
         `the session is ${this.#phase}, not running: boot() comes first, stop() last`,

@@ -5,7 +5,7 @@ import type { Backend } from '@nexus/objectstore'
 import type { Storage } from '@nexus/storage'
 import type { EventBus } from './bus/event-bus.ts'
 import type { ConfigInput } from './config/engine-config.ts'
-import type { SnapshotResult } from '@nexus/durability'
+import type { CommitOptions, SnapshotResult } from '@nexus/durability'
 import { Engine } from './engine.ts'
 import type { EngineOptions } from './engine-options.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
@@ -22,6 +22,8 @@ export interface OpenSessionOptions {
   /** Where to commit to: an `object_store` block, or a backend as it is. Default: nowhere, the session is local. */
   store?: StoreInput | Backend
   logger?: EngineOptions['logger']
+  /** How long to wait for a live holder of the session, in milliseconds. Default 0: `LOCKED` at once. */
+  waitForLock?: number
 }
 
 /** A session without plugins. */
@@ -36,7 +38,7 @@ export interface Session {
   /** The session's own database of a name; see `StorageManager.open`. */
   storage(name?: string): Storage
   /** Resolves when everything written so far is durable in the store; see `Engine.commit`. */
-  commit(reason?: string): Promise<SnapshotResult>
+  commit(options?: string | CommitOptions): Promise<SnapshotResult>
   /** Ends the session with a last commit. */
   close(): Promise<void>
   /** Drops it as a killed process would: nothing more is written. */
@@ -58,7 +60,7 @@ function isBackend(store: StoreInput | Backend): store is Backend {
  */
 export async function openSession(options: OpenSessionOptions = {}): Promise<Session> {
   refuseUnknown(options)
-  const { id, root, store, logger } = options
+  const { id, root, store, logger, waitForLock } = options
   const backend = store !== undefined && isBackend(store) ? store : undefined
   if (store !== undefined && Object.keys(store).length === 0) {
     throw new NexusError('INVALID_ARGUMENT', 'store names no backend: leave it out for a session that is local only', {
@@ -79,6 +81,7 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
     ...(id === undefined ? {} : { recallSessionId: id }),
     ...(backend === undefined ? {} : { backend }),
     ...(logger === undefined ? {} : { logger }),
+    ...(waitForLock === undefined ? {} : { waitForLock }),
   })
   await engine.boot()
   const { session: workspace, storage } = engine
@@ -90,13 +93,19 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
     bus: engine.bus,
     blobs,
     storage: (name = DEFAULT_STORAGE_NAME) => storage.open('session', name),
-    commit: (reason) => engine.commit(reason),
+    commit: (commitOptions) => engine.commit(commitOptions),
     close: () => engine.stop('close'),
     abandon: () => engine.abandon(),
   }
 }
 
-const OPTION_NAMES: ReadonlySet<string> = new Set<keyof OpenSessionOptions>(['id', 'root', 'store', 'logger'])
+const OPTION_NAMES: ReadonlySet<string> = new Set<keyof OpenSessionOptions>([
+  'id',
+  'root',
+  'store',
+  'logger',
+  'waitForLock',
+])
 
 /** A misspelled `store` would be a session that nothing keeps. */
 function refuseUnknown(options: OpenSessionOptions): void {

@@ -2,4 +2,4 @@
 export { bootSession } from './lifecycle/boot.ts'
 export { refirePartialTurn } from './lifecycle/partial-turn.ts'
 export { startRetention } from './lifecycle/retention.ts'
-export { shutdownSession } from './lifecycle/shutdown.ts'
+export { abandonSession, detachSession, shutdownSession } from './lifecycle/shutdown.ts'

@@ -1,9 +1,10 @@
 import type { EventBus } from './bus/event-bus.ts'
 import type { DurabilityStatus } from '@nexus/durability'
+import type { Fence } from '@nexus/host'
 import type { RunningSession } from './lifecycle/running-session.ts'
 
-/** Where a run is. `failed`: its boot failed and gave everything back. */
-export type Phase = 'new' | 'booting' | 'running' | 'stopping' | 'stopped' | 'abandoned' | 'failed'
+/** Where a run is. `failed`: its boot failed and gave everything back. `lost`: another host or process has the session. */
+export type Phase = 'new' | 'booting' | 'running' | 'lost' | 'stopping' | 'stopped' | 'abandoned' | 'failed'
 
 /** A run as it stands. */
 export interface EngineStatus {
@@ -13,6 +14,8 @@ export interface EngineStatus {
   dir?: string
   /** Whether the session existed before this run. */
   resumed?: boolean
+  /** Why another host or process has the session; absent while none has. */
+  lost?: string
   /** Events with handlers that have not finished. */
   outstandingEvents: number
   /** Journal position of the newest event. */
@@ -29,8 +32,14 @@ export function engineStatus(
   phase: Phase,
   session: RunningSession | undefined,
   bus: EventBus,
+  fence: Fence,
 ): EngineStatus {
-  const status: EngineStatus = { sessionId, phase, outstandingEvents: bus.outstanding }
+  const status: EngineStatus = {
+    sessionId,
+    phase,
+    outstandingEvents: bus.outstanding,
+    ...(fence.isLost && fence.reason !== undefined ? { lost: fence.reason.message } : {}),
+  }
   if (session === undefined) return status
   const { dir, resumed, journal, durability } = session
   return {

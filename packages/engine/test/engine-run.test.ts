@@ -1,5 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -19,8 +19,8 @@ afterEach(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-function serve(hangs: boolean): void {
-  child = fork(CHILD, [JSON.stringify({ root, hangs })], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+function serve(hangs: boolean, order: { bootMs?: number; bucket?: string } = {}): void {
+  child = fork(CHILD, [JSON.stringify({ root, hangs, ...order })], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
 }
 
 async function message(text: string): Promise<void> {
@@ -47,6 +47,20 @@ describe('run()', () => {
     expect(await exit).toBe(0)
     expect(readFileSync(join(root, 'sessions/served/metadata/session.json'), 'utf8')).toContain('"ended"')
     expect(existsSync(join(root, 'sessions/served/session.lock'))).toBe(false)
+  })
+
+  it('ends in order on a signal that comes while it boots: neither lock nor owner marker stays', async () => {
+    const bucket = join(root, 'bucket')
+    mkdirSync(bucket)
+    serve(false, { bootMs: 300, bucket })
+    await message('booting')
+    const exit = ended()
+    child.kill('SIGTERM')
+    expect(await exit).toBe(0)
+    expect(existsSync(join(root, 'sessions/served/session.lock'))).toBe(false)
+    expect(readFileSync(join(root, 'sessions/served/metadata/session.json'), 'utf8')).toContain('"ended"')
+    expect(existsSync(join(bucket, 'sessions/served.owner/owner.json'))).toBe(false)
+    expect(existsSync(join(bucket, 'sessions/served.manifest/manifest.json'))).toBe(true)
   })
 
   it('exits at once on a second signal while the stop hangs', async () => {

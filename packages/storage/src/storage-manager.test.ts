@@ -147,6 +147,23 @@ describe('beforeOpen', () => {
   })
 })
 
+describe('fence', () => {
+  it('refuses every write from then on, through the raw connection too, and lets what is there be read', () => {
+    const { manager } = tempManager()
+    const storage = manager.open('session', 'p')
+    storage.put('k', 'v')
+    const reason = new NexusError('FENCED', 'another host has the session')
+    manager.fence(reason)
+    manager.fence(new NexusError('CLOSED', 'later reasons do not count'))
+    expect(() => storage.put('k', 'w')).toThrow(reason)
+    expect(() => storage.delete('k')).toThrow(reason)
+    expect(() => storage.tx(() => undefined)).toThrow(reason)
+    expect(() => storage.db.exec('DELETE FROM kv')).toThrow(/readonly/)
+    expect(() => manager.open('session', 'another')).toThrow(reason)
+    expect(manager.open('session', 'p').get('k')?.toString()).toBe('v')
+  })
+})
+
 describe('closeAll', () => {
   it('closes the handles, leaves one plain file each, and snapshots go on', async () => {
     const { manager, dir } = tempManager()

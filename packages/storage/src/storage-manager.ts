@@ -75,6 +75,7 @@ export class StorageManager {
   readonly #watch: WalWatch
   readonly #known = new Map<string, Known>()
   #state: 'open' | 'closed' | 'disposed' = 'open'
+  #fenced: Error | undefined
   #closing: Promise<void> | undefined
   #disposing: Promise<void> | undefined
 
@@ -100,7 +101,7 @@ export class StorageManager {
    *
    * @throws NexusError `INVALID_ARGUMENT` for a bad scope or id; `CORRUPT` when the file is no database (it is left as it
    * is); `PRECONDITION` when it is no regular file; `LOCKED`, `LOCAL_IO`, `PERMISSION`; `CLOSED` after {@link closeAll}.
-   * What `beforeOpen` throws passes.
+   * What `beforeOpen` throws passes, and the reason of {@link fence}.
    */
   open(scope: StorageScope, pluginId: string): Storage {
     this.#assertState('open', 'storage.open')
@@ -110,11 +111,23 @@ export class StorageManager {
     if (known?.storage.isOpen) return known.storage
     // The plugin closed the connection; its readers may be open still.
     known?.storage.close()
+    if (this.#fenced !== undefined) throw this.#fenced
     this.#options.beforeOpen?.(effective, pluginId, place.path)
     const { storage, file } = openStorage({ scope: effective, pluginId, place }, this.#opening)
     this.#known.set(place.path, { scope: effective, pluginId, place, storage, file, hasHeldBytes: file.size > 0n })
     this.#watch.start()
     return storage
+  }
+
+  /**
+   * The session is another's: from now on no database is opened, and nothing is written through the handles there are, the raw
+   * connections included. Reading goes on.
+   *
+   * @param reason what `open`, `put`, `delete` and `tx` throw
+   */
+  fence(reason: Error): void {
+    this.#fenced ??= reason
+    for (const { storage } of this.#known.values()) storage.fence(this.#fenced)
   }
 
   /** The live paths of the databases of a scope that were opened in this run, closed ones included. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseManifest } from './manifest-parse.ts'
+import { manifestSteps, parseManifest } from './manifest-parse.ts'
 import { manifestPieces, pathRecord, serializeManifest, totalBytes, type Manifest } from './manifest.ts'
 
 const SHA = 'a'.repeat(64)
@@ -154,6 +154,36 @@ describe('parseManifest', () => {
 
   it('ignores fields of a later build', () => {
     expect(parse(raw({ extra: 1, entries: { a: entry({ more: true }) } })).objects).toEqual(['a'])
+  })
+})
+
+describe('a manifest of many objects', () => {
+  const many = (count: number, path: (n: number) => string): string =>
+    JSON.stringify(
+      raw({
+        objects: Array.from({ length: count }, (_, n) => path(n)),
+        entries: Object.fromEntries(Array.from({ length: count }, (_, n) => [path(n), entry()])),
+      }),
+    )
+
+  it('is read in steps, so that others get the event loop in between', () => {
+    const text = many(30_000, (n) => `files/${String(n).padStart(6, '0')}`)
+    const steps = manifestSteps(Buffer.from(text), 's1')
+    let count = 0
+    let step = steps.next()
+    for (; step.done !== true; step = steps.next()) count++
+    expect(step.value.objects).toHaveLength(30_000)
+    expect(count).toBeGreaterThan(30_000 / 1_000 + text.length / (128 * 1024))
+  })
+
+  it('is refused when it would have to be sorted; a small one is sorted', () => {
+    expect(failure(many(30_000, (n) => `files/${n}`))).toMatchObject({ code: 'CORRUPT' })
+    expect(parse(many(11, (n) => `files/${n}`)).objects[2]).toBe('files/10')
+  })
+
+  it('is refused with a generation that no commit can follow', () => {
+    expect(failure(raw({ generation: Number.MAX_SAFE_INTEGER }))).toMatchObject({ code: 'CORRUPT' })
+    expect(parse(raw({ generation: Number.MAX_SAFE_INTEGER - 1 })).generation).toBe(Number.MAX_SAFE_INTEGER - 1)
   })
 })
 

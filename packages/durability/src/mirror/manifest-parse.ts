@@ -1,6 +1,8 @@
 import { NexusError } from '@nexus/errors'
+import { runSteps } from '@nexus/host'
 import { keyFault } from '@nexus/objectstore'
 import { sessionKeys } from '../tree/keys.ts'
+import { jsonPieces, type JsonPiece } from './json-pieces.ts'
 import {
   MANIFEST_SCHEMA_VERSION,
   pathRecord,
@@ -27,18 +29,23 @@ type Fields = Readonly<Record<string, unknown>>
  *
  * @throws `UNSUPPORTED` for an unknown schema version, with both versions; `CORRUPT` for anything else; both carry the
  *   manifest's key
- * @see spec 60, Turn-boundary snapshot; spec 80, B1
+ * @see docs/formats/object-store.md
  */
 export function parseManifest(bytes: Uint8Array | string, sessionId: string): Manifest {
+  return runSteps(manifestSteps(typeof bytes === 'string' ? Buffer.from(bytes) : bytes, sessionId))
+}
+
+/** {@link parseManifest} in steps of some tenths of a millisecond, for a manifest of any number of objects. */
+export function* manifestSteps(bytes: Uint8Array, sessionId: string): Generator<void, Manifest> {
   const key = sessionKeys(sessionId).manifest
   try {
-    const fields = parseJson(bytes)
-    const version = fields['_schema_version']
+    const fields = yield* readFields(bytes)
+    const version = fields.values.get('_schema_version')
     if (version === undefined) throw new Fault('has no schema version')
     if (version !== 1 && version !== MANIFEST_SCHEMA_VERSION) throw unknownVersion(version, key)
     const manifest = version === 1 ? readV1(fields) : readV2(fields)
     if (manifest.session_id !== sessionId) throw new Fault(`belongs to session ${quote(manifest.session_id)}`)
-    refuseConflicts(manifest)
+    yield* refuseConflicts(manifest)
     return manifest
   } catch (error) {
     if (!(error instanceof Fault)) throw error
@@ -55,28 +62,74 @@ function unknownVersion(version: unknown, key: string): NexusError {
   )
 }
 
-function parseJson(bytes: Uint8Array | string): Fields {
-  let value: unknown
+/** What the text of a manifest holds, its lists and records read already. */
+interface RawManifest {
+  values: Map<string, unknown>
+  objects: string[] | undefined
+  unstored: string[] | undefined
+  entries: PathTable<ManifestEntry> | undefined
+  dirs: PathTable<ManifestDir> | undefined
+  links: PathTable<ManifestLink> | undefined
+}
+
+interface PathTable<T> {
+  byPath: Record<string, T>
+  count: number
+}
+
+function* readFields(bytes: Uint8Array): Generator<void, RawManifest> {
+  const raw: RawManifest = {
+    values: new Map(),
+    objects: undefined,
+    unstored: undefined,
+    entries: undefined,
+    dirs: undefined,
+    links: undefined,
+  }
+  const pieces = jsonPieces(bytes)
+  for (;;) {
+    const next = nextPiece(pieces)
+    if (next === undefined) return raw
+    takePiece(raw, next)
+    yield
+  }
+}
+
+function nextPiece(pieces: Generator<JsonPiece, void>): JsonPiece | undefined {
   try {
-    value = JSON.parse(typeof bytes === 'string' ? bytes : new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+    const next = pieces.next()
+    return next.done === true ? undefined : next.value
   } catch (error) {
     const detail = error instanceof Error ? error.message : String(error)
     throw new Fault(`is not JSON (${detail.slice(0, 200)})`)
   }
-  return asFields(value, 'top level')
 }
 
-function readV1(fields: Fields): Manifest {
-  const objects = readPaths(fields['objects'], 'objects')
+/** Records that are no tables by path. */
+const SMALL_RECORDS: ReadonlySet<string> = new Set(['journal', 'mixed_from'])
+
+function takePiece(raw: RawManifest, { name, kind, value }: JsonPiece): void {
+  if (name === 'objects' && kind === 'items') raw.objects = addPaths(raw.objects ?? [], value, name)
+  else if (name === 'unstored' && kind === 'items') raw.unstored = addStrings(raw.unstored ?? [], value, name)
+  else if (name === 'entries' && kind === 'fields') raw.entries = addRecord(raw.entries, value, name, readEntry)
+  else if (name === 'dirs' && kind === 'fields') raw.dirs = addRecord(raw.dirs, value, name, readDir)
+  else if (name === 'links' && kind === 'fields') raw.links = addRecord(raw.links, value, name, readLink)
+  else if (kind === 'value') raw.values.set(name, value)
+  else if (kind === 'fields' && SMALL_RECORDS.has(name)) {
+    raw.values.set(name, { ...(raw.values.get(name) as Fields | undefined), ...value })
+  }
+}
+
+function readV1({ values, objects }: RawManifest): Manifest {
   return {
     _schema_version: 1,
-    session_id: readString(fields, 'session_id'),
-    generation: readCount(fields, 'generation'),
+    session_id: readString(values, 'session_id'),
+    generation: readGeneration(values.get('generation')),
     nonce: '',
     instance_id: '',
-    completed_at: typeof fields['completed_at'] === 'string' ? fields['completed_at'] : '',
-    key_prefix: typeof fields['key_prefix'] === 'string' ? fields['key_prefix'] : '',
-    objects,
+    completed_at: optionalString(values.get('completed_at')),
+    key_prefix: optionalString(values.get('key_prefix')),
+    objects: inOrder(objects),
     entries: pathRecord(),
     dirs: pathRecord(),
     links: pathRecord(),
@@ -85,28 +138,49 @@ function readV1(fields: Fields): Manifest {
   }
 }
 
-function readV2(fields: Fields): Manifest {
-  const objects = readPaths(fields['objects'], 'objects')
-  const entries = readRecord(fields, 'entries', readEntry)
-  for (const path of objects) if (entries[path] === undefined) throw new Fault(`has no entry for ${quote(path)}`)
-  if (Object.keys(entries).length !== objects.length) throw new Fault('has an entry for a path it does not list')
-  const mixedFrom = fields['mixed_from']
+function readV2(raw: RawManifest): Manifest {
+  const { values, entries, dirs, links, unstored } = raw
+  const objects = inOrder(raw.objects)
+  if (entries === undefined) throw new Fault('has no object at entries')
+  if (dirs === undefined) throw new Fault('has no object at dirs')
+  if (links === undefined) throw new Fault('has no object at links')
+  if (unstored === undefined) throw new Fault('has no list unstored')
+  if (entries.count > objects.length) throw new Fault('has an entry for a path it does not list')
+  const mixedFrom = values.get('mixed_from')
   return {
     _schema_version: MANIFEST_SCHEMA_VERSION,
-    session_id: readString(fields, 'session_id'),
-    generation: readCount(fields, 'generation'),
-    nonce: readString(fields, 'nonce'),
-    instance_id: readString(fields, 'instance_id'),
-    completed_at: readString(fields, 'completed_at'),
-    key_prefix: readString(fields, 'key_prefix'),
+    session_id: readString(values, 'session_id'),
+    generation: readGeneration(values.get('generation')),
+    nonce: readString(values, 'nonce'),
+    instance_id: readString(values, 'instance_id'),
+    completed_at: readString(values, 'completed_at'),
+    key_prefix: readString(values, 'key_prefix'),
     objects,
-    entries,
-    dirs: readRecord(fields, 'dirs', readDir),
-    links: readRecord(fields, 'links', readLink),
-    journal: { last_seq: readCount(asFields(fields['journal'], 'journal'), 'last_seq') },
-    unstored: readStrings(fields['unstored'], 'unstored'),
+    entries: entries.byPath,
+    dirs: dirs.byPath,
+    links: links.byPath,
+    journal: { last_seq: readCount(asFields(values.get('journal'), 'journal'), 'last_seq') },
+    unstored,
     ...(mixedFrom === undefined ? {} : { mixed_from: readMixedFrom(mixedFrom) }),
   }
+}
+
+// One less than what a number can count to: the next commit must have a greater one.
+function readGeneration(value: unknown): number {
+  const generation = readCount({ generation: value }, 'generation')
+  if (generation >= Number.MAX_SAFE_INTEGER) throw new Fault('has a generation that nothing can follow')
+  return generation
+}
+
+// Writers sort, and sorting many by ourselves would hold the event loop.
+const SORTABLE = 20_000
+
+function inOrder(objects: string[] | undefined): string[] {
+  if (objects === undefined) throw new Fault('has no list objects')
+  let isSorted = true
+  for (let at = 1; at < objects.length && isSorted; at++) isSorted = (objects[at - 1] ?? '') <= (objects[at] ?? '')
+  if (!isSorted && objects.length > SORTABLE) throw new Fault('does not list its objects in order')
+  return isSorted ? objects : objects.toSorted(byCodeUnit)
 }
 
 function readEntry(fields: Fields, where: string): ManifestEntry {
@@ -132,40 +206,54 @@ function readMixedFrom(value: unknown): MixedFrom {
   return { generation: readCount(fields, 'generation'), paths: readStrings(fields['paths'], 'mixed_from.paths') }
 }
 
+function readStrings(value: unknown, name: string): string[] {
+  if (!Array.isArray(value)) throw new Fault(`has no list ${name}`)
+  return addStrings([], value, name)
+}
+
 // Setuid, setgid and sticky are dropped here too: whoever can write to the bucket must not get them onto a disk.
 function readMode(fields: Fields, where: string): number {
   return readCount(fields, 'mode', where) & PERMISSION_BITS
 }
 
-function readRecord<T>(fields: Fields, name: string, read: (value: Fields, where: string) => T): Record<string, T> {
-  const out = pathRecord<T>()
-  for (const [path, value] of Object.entries(asFields(fields[name], name))) {
+function addRecord<T>(
+  table: PathTable<T> | undefined,
+  fields: Fields,
+  name: string,
+  read: (value: Fields, where: string) => T,
+): PathTable<T> {
+  const { byPath, count } = table ?? { byPath: pathRecord<T>(), count: 0 }
+  let added = 0
+  for (const [path, value] of Object.entries(fields)) {
     refusePath(path, name)
     const where = `${name} of ${quote(path)}`
-    out[path] = read(asFields(value, where), where)
+    byPath[path] = read(asFields(value, where), where)
+    added++
   }
-  return out
+  return { byPath, count: count + added }
 }
 
-function readPaths(value: unknown, name: string): string[] {
-  const paths = readStrings(value, name)
-  for (const path of paths) refusePath(path, name)
-  const sorted = paths.toSorted(byCodeUnit)
-  const twice = sorted.find((path, at) => path === sorted[at + 1])
-  if (twice !== undefined) throw new Fault(`lists ${quote(twice)} twice`)
-  return sorted
+function addPaths(paths: string[], items: readonly unknown[], name: string): string[] {
+  const before = paths.length
+  addStrings(paths, items, name)
+  for (let at = before; at < paths.length; at++) refusePath(paths[at] ?? '', name)
+  return paths
 }
 
-function readStrings(value: unknown, name: string): string[] {
-  if (!Array.isArray(value)) throw new Fault(`has no list ${name}`)
-  return value.map((item: unknown, at) => {
-    if (typeof item !== 'string') throw new Fault(`has a ${typeof item} at ${name}[${at}]`)
-    return item
-  })
+function addStrings(strings: string[], items: readonly unknown[], name: string): string[] {
+  for (const item of items) {
+    if (typeof item !== 'string') throw new Fault(`has a ${typeof item} at ${name}[${strings.length}]`)
+    strings.push(item)
+  }
+  return strings
 }
 
-function readString(fields: Fields, name: string): string {
-  const value = fields[name]
+function optionalString(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+function readString(values: ReadonlyMap<string, unknown>, name: string): string {
+  const value = values.get(name)
   if (typeof value !== 'string') throw new Fault(`has no string ${name}`)
   return value
 }
@@ -188,9 +276,20 @@ function refusePath(path: string, where: string): void {
   if (fault !== undefined) throw new Fault(`names ${quote(path)} in ${where}, which ${fault}`)
 }
 
-/** One path can be one thing, and only directories have something below them: nothing may be written through a link. */
-function refuseConflicts({ objects, dirs, links }: Manifest): void {
-  const leaves = new Set(objects)
+const STEP = 1_000
+
+/**
+ * One path can be one thing, and only directories have something below them: nothing may be written through a link. Every
+ * object has its entry, and none is listed twice.
+ */
+function* refuseConflicts({ _schema_version: version, objects, entries, dirs, links }: Manifest): Generator<void> {
+  const leaves = new Set<string>()
+  for (const [at, path] of objects.entries()) {
+    if (leaves.has(path)) throw new Fault(`lists ${quote(path)} twice`)
+    if (version !== 1 && entries[path] === undefined) throw new Fault(`has no entry for ${quote(path)}`)
+    leaves.add(path)
+    if (at % STEP === STEP - 1) yield
+  }
   for (const path of Object.keys(links)) {
     if (leaves.has(path)) throw new Fault(`names ${quote(path)} as a file and as a link`)
     leaves.add(path)
@@ -204,10 +303,15 @@ function refuseConflicts({ objects, dirs, links }: Manifest): void {
       directories.add(parent)
     }
   }
-  for (const path of leaves) refuseLeafAbove(path)
+  let seen = 0
+  for (const path of leaves) {
+    refuseLeafAbove(path)
+    if (++seen % STEP === 0) yield
+  }
   for (const path of Object.keys(dirs)) {
     if (leaves.has(path)) throw new Fault(`names ${quote(path)} as a directory and as something else`)
     refuseLeafAbove(path)
+    if (++seen % STEP === 0) yield
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Logger } from '@nexus/host'
+import type { Logger, Slices } from '@nexus/host'
 import { isEnginePlace, isLocalPath, neverCrosses } from '../tree/names.ts'
 import { pathRecord, type Manifest } from './manifest.ts'
 
@@ -6,11 +6,15 @@ import { pathRecord, type Manifest } from './manifest.ts'
  * A manifest without what never crosses: named by another build, or by somebody who wants the place of our lock. Links
  * in the engine's own places are left out as well.
  *
- * @see spec 60, Keys
+ * @see docs/formats/object-store.md
  */
-export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
+export async function scrubManifest(manifest: Manifest, logger: Logger, slices: Slices): Promise<Manifest> {
   const { objects, entries, dirs, links } = manifest
-  const left = objects.filter(neverCrosses)
+  const left: string[] = []
+  for (const path of objects) {
+    if (neverCrosses(path)) left.push(path)
+    if (slices.due) await slices.pause()
+  }
   if (left.length > 0) {
     const session = { session_id: manifest.session_id }
     logger.warn({ ...session, paths: left }, 'the manifest names what never leaves a machine: left out')
@@ -20,7 +24,7 @@ export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
     const session = { session_id: manifest.session_id }
     logger.warn({ ...session, paths: misplaced }, 'the manifest names links where the engine writes: left out')
   }
-  const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))
+  const kept = left.length === 0 ? objects : without(objects, left)
   return {
     ...manifest,
     objects: kept,
@@ -34,6 +38,11 @@ export function scrubManifest(manifest: Manifest, logger: Logger): Manifest {
       Object.keys(links).filter((path) => !isLocalPath(path) && !isEnginePlace(path)),
     ),
   }
+}
+
+function without(paths: readonly string[], left: readonly string[]): string[] {
+  const gone = new Set(left)
+  return paths.filter((path) => !gone.has(path))
 }
 
 function pick<T>(from: Readonly<Record<string, T>>, paths: readonly string[]): Record<string, T> {

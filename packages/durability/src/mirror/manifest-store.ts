@@ -3,9 +3,10 @@ import { mkdirSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
+import { Slices } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
 import { MANIFEST_FILE, sessionKeys } from '../tree/keys.ts'
-import { parseManifest } from './manifest-parse.ts'
+import { manifestSteps } from './manifest-parse.ts'
 import { MANIFEST_SCHEMA_VERSION, type Manifest } from './manifest.ts'
 import type { CommitPair } from '../commit/snapshot.ts'
 
@@ -36,7 +37,13 @@ export async function readCommittedManifest(
   const bytes = store.capabilities.get
     ? await getManifest(store, sessionId, options)
     : await hydrateManifest(store, sessionId, options)
-  return bytes === undefined ? undefined : parseManifest(bytes, sessionId)
+  if (bytes === undefined) return undefined
+  const slices = new Slices({ signal: options.signal })
+  for (const steps = manifestSteps(bytes, sessionId); ;) {
+    const step = steps.next()
+    if (step.done === true) return step.value
+    await slices.rest()
+  }
 }
 
 const HEAD_BYTES = 2048

@@ -11,7 +11,7 @@ import { type SessionDurability, sweepStaging } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { JournalRecorder, subscribeJournalGate } from '../event-recorder.ts'
 import { PluginHost } from '../plugins/plugin-host.ts'
-import { atomicWriteFile, readLockState, type SessionLockOptions } from '@nexus/host'
+import { atomicWriteFile, type Fence, readLockState, type SessionLockOptions } from '@nexus/host'
 import { subscribeMeta } from '../session/meta-events.ts'
 import { ENGINE_VERSION } from '../version.ts'
 import { subscribeTiming } from '../session/timing.ts'
@@ -34,8 +34,8 @@ export interface BootRequest {
   loaded: LoadedConfig
   options: ResolvedOptions
   bus: EventBus
-  /** Called when another process took our lock because this one stood still for too long. */
-  onLockLost: () => void
+  /** The run's right to write; it falls when the lock is lost. */
+  fence: Fence
   /** Called when the session can take input, before `core.ready` says so. */
   onUp: (session: RunningSession) => void
 }
@@ -61,7 +61,7 @@ export async function bootSession(request: BootRequest): Promise<RunningSession>
 async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSession> {
   const { sessionId, options, bus } = request
   const given = request.loaded.config
-  const opened = await openDurability(sessionId, given, options)
+  const opened = await openDurability(sessionId, given, options, request.fence)
   const durability = opened?.durability
   if (durability !== undefined) teardown.defer('object store', () => durability.finish({ clean: false }))
   await durability?.shared.hydrate()
@@ -95,10 +95,10 @@ async function boot(request: BootRequest, teardown: Teardown): Promise<RunningSe
     ...(durability === undefined ? {} : { blobHooks: durability.blobHooks }),
   })
   await atomicWriteFile(join(tree.dir, CONFIG_SNAPSHOT_PATH), loaded.text)
-  const storage = openStorage(config, workspace, durability, options)
+  const storage = openStorage(config, workspace, durability, request)
   teardown.defer('storage', () => storage.dispose())
   const openTurn = tree.resumed ? await readOpenTurn(join(tree.dir, 'journal')) : undefined
-  const journal = await openJournal(config, workspace, durability, options)
+  const journal = await openJournal(config, workspace, durability, request)
   teardown.defer('journal', () => journal.close())
 
   bus.setRecorder(new JournalRecorder(journal, config.journal, () => workspace.sync()))
@@ -171,9 +171,15 @@ function profileOf({ loaded, options }: BootRequest): {
   }
 }
 
-function lockOptions({ options, onLockLost }: BootRequest): SessionLockOptions {
-  const { transport, clock, logger } = options
-  return { transport, clock, logger, onLost: onLockLost }
+function lockOptions({ sessionId, options, fence }: BootRequest): SessionLockOptions {
+  const { transport, clock, logger, waitForLock: waitMs } = options
+  const onLost = (): void => {
+    const message =
+      `another process took the lock of session ${sessionId}, since this one stood still for too long, or the lock is gone; ` +
+      'this run has ended. Stop it: what it wrote until then is kept'
+    fence.fall(new NexusError('LOCKED', message, { op: 'session.lock', key: sessionId }))
+  }
+  return { transport, clock, logger, waitMs, onLost }
 }
 
 function configInForce({ loaded, options }: BootRequest, tree: PlacedTree): LoadedConfig {
@@ -193,7 +199,7 @@ function openStorage(
   config: EngineConfig,
   workspace: SessionWorkspace,
   durability: SessionDurability | undefined,
-  { logger, failpoint }: ResolvedOptions,
+  { options: { logger, failpoint } }: BootRequest,
 ): StorageManager {
   const { root, ...settings } = config.core.storage
   return openStorageManager({
@@ -213,7 +219,7 @@ async function openJournal(
   config: EngineConfig,
   workspace: SessionWorkspace,
   durability: SessionDurability | undefined,
-  { logger, clock, failpoint }: ResolvedOptions,
+  { bus, options: { logger, clock, failpoint } }: BootRequest,
 ): Promise<JournalWriter> {
   const committedSegment = durability?.committedSegment
   return await JournalWriter.open(join(workspace.dir, 'journal'), {
@@ -224,6 +230,11 @@ async function openJournal(
     clock,
     // The journal works synchronously, so it can't wait for a failpoint.
     failpoint: (name) => void failpoint(name),
+    // It may fail within the dispatch of an event: told when that is over.
+    onError: ({ message: error }) =>
+      queueMicrotask(
+        () => void bus.emit('core.error', { source: 'core.journal', error, fatal: false, retryable: true }),
+      ),
     ...(committedSegment === undefined ? {} : { committedSegment }),
   })
 }

@@ -5,7 +5,7 @@ import { ObjectStore, openObjectStore, type Backend } from '@nexus/objectstore'
 import type { EngineConfig } from '../config/engine-config.ts'
 import { openSessionDurability, type SessionDurability } from '@nexus/durability'
 import type { ResolvedOptions } from '../engine-options.ts'
-import { systemProcesses } from '@nexus/host'
+import { type Fence, systemProcesses } from '@nexus/host'
 
 const unnamed = new WeakMap<Backend, string>()
 
@@ -32,6 +32,7 @@ export async function openDurability(
   sessionId: string,
   config: EngineConfig,
   options: ResolvedOptions,
+  fence: Fence,
 ): Promise<OpenedStore | undefined> {
   const { backend, logger, clock } = options
   const settings = config.core.objectStore
@@ -65,6 +66,7 @@ export async function openDurability(
     random: options.random,
     logger,
     failpoint: options.failpoint,
+    fence,
   })
   return { store, durability }
 }

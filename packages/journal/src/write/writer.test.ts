@@ -83,6 +83,22 @@ describe('JournalWriter.open', () => {
   })
 })
 
+describe('abandon', () => {
+  it('takes nothing more and writes nothing of what waits, as a killed process would', async () => {
+    const dir = tempDir()
+    const clock = new ManualClock()
+    const writer = await openWriter(dir, { clock, fsync: 'none' })
+    writer.append(event('kept'), { writeThrough: true })
+    writer.append(event('lost'))
+    await writer.abandon()
+    expect(writer.append(event('late'))).toBe(0)
+    await writer.abandon()
+    await writer.close()
+    expect(clock.pending).toBe(0)
+    expect(seqsOf(await readAll(dir))).toEqual([1])
+  })
+})
+
 describe('append', () => {
   it('allots seqs from 1 without gaps', async () => {
     const writer = await openWriter(tempDir())

@@ -310,6 +310,12 @@ export class JournalWriter {
     return this.#closing
   }
 
+  /** Takes nothing more, and gives everything back without writing what is left: as a killed process would. Idempotent. */
+  abandon(): Promise<void> {
+    this.#closing ??= this.#closeFile()
+    return this.#closing
+  }
+
   async #close(options: WaitOptions): Promise<void> {
     try {
       await this.#settle(options)

@@ -34,6 +34,7 @@ export class Storage {
   readonly #transact: (run: () => unknown) => unknown
   #kv: KeyValueTable | undefined
   #closed = false
+  #fenced: Error | undefined
 
   constructor(identity: StorageIdentity, db: Connection, settings: ReaderPoolSettings) {
     this.scope = identity.scope
@@ -61,6 +62,16 @@ export class Storage {
     return this.#db
   }
 
+  /** Nothing is written any more: see `StorageManager.fence`. */
+  fence(reason: Error): void {
+    this.#fenced = reason
+    try {
+      if (this.isOpen) this.#db.pragma('query_only = ON')
+    } catch {
+      // An open iterator keeps SQLite from taking it; the calls of this handle are refused all the same.
+    }
+  }
+
   /** The value of `key`, or undefined. */
   get(key: string): Buffer | undefined {
     return this.#guard('storage.get', () => this.#withTable((kv) => kv.get(key)))
@@ -68,11 +79,13 @@ export class Storage {
 
   /** Stores a value, a string as UTF-8, in place of any earlier one. */
   put(key: string, value: string | Uint8Array): void {
+    this.#writing()
     this.#guard('storage.put', () => this.#withTable((kv) => kv.put(key, value)))
   }
 
   /** Removes a key; false when there was none. */
   delete(key: string): boolean {
+    this.#writing()
     return this.#guard('storage.delete', () => this.#withTable((kv) => kv.delete(key)))
   }
 
@@ -89,6 +102,7 @@ export class Storage {
    */
   tx<T>(fn: (db: Connection) => T): T {
     if (fn instanceof AsyncFunction) throw this.#asyncError()
+    this.#writing()
     const db = this.db
     let own: { error: unknown } | undefined
     try {
@@ -141,6 +155,10 @@ export class Storage {
     this.#closed = true
     const { stillBusy } = this.#readers.close()
     return closeQuietly(this.#db) && stillBusy === 0
+  }
+
+  #writing(): void {
+    if (this.#fenced !== undefined) throw this.#fenced
   }
 
   #withTable<T>(run: (kv: KeyValueTable) => T): T {

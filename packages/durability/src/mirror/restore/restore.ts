@@ -61,9 +61,9 @@ export class MirrorRestore {
   }
 
   async #take(first: Manifest, tree: StagedTree, scratchDir: string): Promise<Restored> {
-    const { store, onMixed, logger, failpoint } = this.#options
+    const { store, onMixed, logger, failpoint, slices } = this.#options
     let committed = first
-    let manifest = scrubManifest(committed, logger)
+    let manifest = await scrubManifest(committed, logger, slices)
     let fetched = await this.#fetch(manifest, tree, scratchDir, () => undefined)
     if (!isWhole(fetched)) {
       // Another host may have committed while we were fetching: then its manifest says what the store holds.
@@ -71,7 +71,7 @@ export class MirrorRestore {
       if (newer !== undefined && (newer.generation !== manifest.generation || newer.nonce !== manifest.nonce)) {
         const reusable = this.#setAside(tree, manifest, fetched, scratchDir)
         committed = newer
-        manifest = scrubManifest(committed, logger)
+        manifest = await scrubManifest(committed, logger, slices)
         fetched = await this.#fetch(manifest, tree, scratchDir, reusable)
       }
     }
