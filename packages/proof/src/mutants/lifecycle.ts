@@ -45,9 +45,9 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'lost-lock-ignored',
     breaks: 'goes on with a session whose lock is not its own any more',
-    file: `${SRC}/engine.ts`,
-    find: `onLockLost: () => void this.abandon(),`,
-    replace: `onLockLost: () => undefined,`,
+    file: `${SRC}/lifecycle/boot.ts`,
+    find: `fence.fall(new NexusError('LOCKED', message, { op: 'session.lock', key: sessionId }))`,
+    replace: `void message`,
     tests: [boot('ends when its lock is lost to another process')],
   },
   {
