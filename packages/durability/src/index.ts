@@ -11,7 +11,15 @@ export type { Manifest, ManifestEntry } from './mirror/manifest.ts'
 export { readCommittedManifest } from './mirror/manifest-store.ts'
 
 // What this machine remembers
-export { isOurCommit, machineRecordPath, readMachineRecord, removeMachineRecord } from './boot/machine-record.ts'
+export {
+  holdsUnstoredTurns,
+  isOurCommit,
+  machineRecordPath,
+  readMachineRecord,
+  removeMachineRecord,
+} from './boot/machine-record.ts'
+export { removeSetAside, setAsideTrees } from './boot/set-aside.ts'
+export { readLocalJournal } from './tree/local-journal.ts'
 export { removeStagingDir, sweepStaging } from './tree/staging.ts'
 
 // Evaluation runs

@@ -184,7 +184,7 @@ export class Engine {
     this.#phase = 'running'
     startRetention(session, this.#options)
     const { openTurn, loaded } = session
-    if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.restart === 'refire') {
+    if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.restart !== 'discard') {
       void this.#inTurn(() => refirePartialTurn(openTurn, this.bus, this.#options.logger))
     }
   }

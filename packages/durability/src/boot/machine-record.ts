@@ -5,6 +5,7 @@ import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
 import { atomicWriteFile, type Failpoint, type Logger } from '@nexus/host'
 import type { MixedFrom } from '../mirror/manifest.ts'
 import type { CommitPair } from '../commit/snapshot.ts'
+import type { LocalJournal } from '../tree/local-journal.ts'
 
 /** What this machine remembers of a session's local tree. */
 export interface MachineRecord {
@@ -80,6 +81,16 @@ export function isOurCommit(record: MachineRecord | undefined, pair: CommitPair)
   if (record === undefined) return false
   const same = (other: CommitPair): boolean => other.generation === pair.generation && other.nonce === pair.nonce
   return (record.committed !== undefined && same(record.committed)) || record.pending.some(same)
+}
+
+/**
+ * Whether the tree of a run that has ended holds completed turns that the store never got, or a clean end that it never got. A
+ * journal that can't be read counts as holding some.
+ */
+export function holdsUnstoredTurns(record: MachineRecord | undefined, { turnEnd, lastSeq }: LocalJournal): boolean {
+  if (record === undefined || record.stored) return false
+  // A run that was killed may have gone on within a turn; one that was stopped stores its journal to the end.
+  return ((record.clean ? lastSeq : turnEnd) ?? Number.POSITIVE_INFINITY) > record.lastSeq
 }
 
 /**
