@@ -119,9 +119,9 @@ describe('a booted session', () => {
   it('tells plugins whose it is, and keeps agent-scope databases apart', async () => {
     const seen: unknown[] = []
     const plugin = idle('test.one', {
-      init({ engineInfo, storage }) {
-        seen.push(engineInfo.agentId)
-        storage('agent').put('a', 'b')
+      init(context) {
+        seen.push(context.engineInfo.agentId)
+        context.storage('agent').put('a', 'b')
       },
     })
     const engine = await lab.booted('a', {
@@ -132,6 +132,34 @@ describe('a booted session', () => {
     expect(seen).toEqual(['butler'])
     expect(existsSync(join(lab.dir, 'a/agents/butler/plugins/test.one/store.db'))).toBe(true)
     await engine.stop()
+  })
+})
+
+describe('a conversation that was damaged', () => {
+  async function toldOf(bytes: string): Promise<unknown[]> {
+    const first = await lab.booted('a', { stored: false })
+    await first.stop()
+    appendFileSync(join(lab.sessionDir('a', first.sessionId), 'context/conversation.jsonl'), bytes)
+    const engine = await lab.engine('a', { stored: false, recallSessionId: first.sessionId })
+    const told: unknown[] = []
+    engine.bus.subscribe('core.error', ({ payload }) => void told.push(payload.error))
+    await engine.boot()
+    await engine.stop()
+    return told
+  }
+
+  it('is told with file and position: bytes of a lost block, a cut line, a line without its end', async () => {
+    expect(await toldOf('{"a":1}\n{"b":\0\0\0\n')).toEqual([
+      expect.stringContaining('conversation.jsonl is damaged at byte 8: line 2 holds NUL bytes'),
+    ])
+    expect(await toldOf('{"a":1}\n{"b":\n{"c":3')).toEqual([
+      expect.stringMatching(/byte 8: line 2 is not a JSON object \(and 2 more\)/),
+    ])
+  })
+
+  it('is not one whose lines are whole, or a format of its plugin', async () => {
+    expect(await toldOf('{"a":1}\n\n{"b":2}\n')).toEqual([])
+    expect(await toldOf('hello\nthere\n')).toEqual([])
   })
 })
 
@@ -150,7 +178,7 @@ describe('a journal that was damaged', () => {
     await engine.boot()
     expect(seen).toEqual([
       ['core.boot', ''],
-      ['core.journal', expect.stringContaining(`events.jsonl is damaged at byte ${size}`)],
+      ['core.session', expect.stringContaining(`events.jsonl is damaged at byte ${size}`)],
     ])
     await engine.stop()
     const reader = await JournalReader.open(join(active, '..'))

@@ -1,5 +1,7 @@
-import { existsSync, readdirSync, utimesSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { engineTempName } from '@nexus/host'
 import { keepingLogger } from '@nexus/host/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ConfigInput, Engine } from '../src/index.ts'
@@ -105,6 +107,27 @@ describe('a retention that was not written down', () => {
   it('removes nothing where no store can be asked', async () => {
     const engine = await old('stop')
     expect((await sweep({}, { stored: false })).left).toEqual([engine.sessionId])
+  })
+})
+
+describe('temporary files', () => {
+  it('of killed runs go, those of a live one stay', async () => {
+    const engine = await lab.booted('a')
+    await engine.stop()
+    const root = lab.sessionsRoot('a')
+    const dead = spawnSync(process.execPath, ['--conditions', '@nexus/source', '-e', '']).pid
+    const mine = engineTempName()
+    const killed = mine
+      .replace(`-${process.pid.toString(36)}-`, `-${dead.toString(36)}-`)
+      .replace(/.{13}$/, '0123456789ab0')
+    for (const dir of [join(root, '.machine'), join(root, engine.sessionId, 'files')]) {
+      for (const name of [mine, killed]) writeFileSync(join(dir, name), 'x')
+    }
+    const again = await lab.booted('a', { recallSessionId: engine.sessionId })
+    const temps = (dir: string): string[] =>
+      readdirSync(join(root, dir)).filter((name) => name.startsWith('.nexus-tmp-'))
+    await expect.poll(() => [...temps('.machine'), ...temps(`${engine.sessionId}/files`)]).toEqual([mine, mine])
+    await again.stop()
   })
 })
 

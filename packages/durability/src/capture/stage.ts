@@ -69,10 +69,12 @@ async function stageJournal(journal: JournalWriter, options: StageOptions, parts
  */
 export function refuseReplacedJournal(cursor: TreeCursor): void {
   for (const path of [JOURNAL_HEADER_PATH, ACTIVE_SEGMENT_PATH]) {
-    if (inodeAt(cursor, path) !== undefined) continue
+    const found = inodeAt(cursor, path)
+    // No journal opens without its header; a segment may have nothing in it yet.
+    if (found !== undefined && (found.size > 0n || path !== JOURNAL_HEADER_PATH)) continue
     throw new NexusError(
       'CORRUPT',
-      `${path} is gone, or a link or a directory took its place or that of ${JOURNAL_DIR}: a commit could not be resumed. ` +
+      `${path} is gone or empty, or a link or a directory took its place or that of ${JOURNAL_DIR}: a commit could not be resumed. ` +
         'Put the journal back, or boot the session again to restore the committed tree',
       { op: OP, key: join(cursor.root, path) },
     )

@@ -220,6 +220,8 @@ describe('the owner marker and the run', () => {
       { session_id: 's1', holder_pid: process.pid, heartbeat_age_seconds: 0, local_pid: process.pid },
     ])
     await cold.kill()
+    // Another process of this machine would not find the journal open in its own.
+    await a.journal.close()
     const warm = await TestHost.boot({ backend: a.backend, disk: a.disk })
     expect(warm.resolution?.tree).toBe('local')
     expect(warm.seen('session.owner.conflict')).toHaveLength(1)

@@ -29,11 +29,11 @@ export async function runSteps<Context>(
       await failpoint(`boot:${step.name}`)
     }
   } catch (error) {
-    for (const { name, undo } of done.toReversed()) {
+    for (const step of done.toReversed()) {
       try {
-        await undo?.(context)
+        await step.undo?.(context)
       } catch (failure) {
-        logger.warn({ err: failure, step: name }, 'a failed boot could not give back what it took')
+        logger.warn({ err: failure, step: step.name }, 'a failed boot could not give back what it took')
       }
     }
     throw error

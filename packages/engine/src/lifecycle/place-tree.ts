@@ -82,11 +82,12 @@ async function resumeTree(
   const local = existsSync(dir) ? await acquireSessionLock(dir, lockOptions) : undefined
   if (durability === undefined) return local && { lock: local }
   try {
-    const openTurn = local && returnToCommit ? await readOpenTurn(join(dir, 'journal')) : undefined
+    const ended = local && returnToCommit ? await readOpenTurn(join(dir, 'journal')) : undefined
+    const openTurn = ended?.isPartialTurn === true || ended?.partialInput !== undefined ? ended : undefined
     const { tree, keptAt } = await durability.resolveTree({
       localExists: local !== undefined,
       prepareStaging: async (staging) => writeLockFile(staging, lockOptions),
-      giveUpLocal: openTurn?.isPartialTurn === true,
+      giveUpLocal: openTurn !== undefined,
     })
     if (keptAt !== undefined && local !== undefined) {
       local.relocate(keptAt)
@@ -94,9 +95,9 @@ async function resumeTree(
     }
     if (tree === 'absent') return undefined
     if (tree === 'hydrated') {
-      return { lock: await adoptSessionLock(dir), ...(openTurn?.isPartialTurn === true ? { openTurn } : {}) }
+      return { lock: await adoptSessionLock(dir), openTurn }
     }
-    if (openTurn?.isPartialTurn === true) {
+    if (openTurn !== undefined) {
       logger.warn(
         { session_id: sessionId },
         'no commit holds every completed turn of the local tree: going on with that',

@@ -61,6 +61,12 @@ const WRITERS: readonly SessionTreeWriter[] = [
     why: 'the workspace announces each append as it is made, in the order of the changes to a path',
   },
   {
+    source: 'packages/engine/src/session/last-record.ts',
+    writes: 'what a crash left of the last record of a file of JSON lines, beside it',
+    disposition: 'emit',
+    why: 'the workspace announces the file that appears, and the append that follows',
+  },
+  {
     source: 'packages/engine/src/session/tree-files.ts',
     writes: 'what session.writeFile() is asked to write',
     disposition: 'emit',

@@ -43,14 +43,6 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
     tests: [boot('ticks from its boot to its stop')],
   },
   {
-    id: 'lost-lock-ignored',
-    breaks: 'goes on with a session whose lock is not its own any more',
-    file: `${SRC}/lifecycle/open-parts.ts`,
-    find: `fence.fall(new NexusError('LOCKED', message, { op: 'session.lock', key: sessionId }))`,
-    replace: `void message`,
-    tests: [boot('ends when its lock is lost to another process')],
-  },
-  {
     id: 'agent-id-of-the-session',
     breaks: 'takes the agent id, and with it a directory of the host, from a session',
     file: `${SRC}/config/config-keys.ts`,
@@ -110,8 +102,8 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
     id: 'damaged-journal-untold',
     breaks: 'keeps damage of the journal to itself',
     file: `${SRC}/lifecycle/boot.ts`,
-    find: `await tellDamage(session, request.bus)`,
-    replace: ``,
+    find: `for (const error of damage) {`,
+    replace: `for (const error of [] as string[]) {`,
     tests: [engineTest('engine-boot-steps', 'is told as one event, with file and position')],
   },
   {
@@ -137,5 +129,39 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
     find: `note === undefined || note.forked ||`,
     replace: `note === undefined ||`,
     tests: [engineTest('engine-retention', 'hold nothing that the store lacks')],
+  },
+  {
+    id: 'last-commit-ignored',
+    breaks: 'goes on with a tree that was to be given up for the last commit',
+    file: `${SRC}/lifecycle/boot.ts`,
+    find: `returnToCommit: core.sessions.restart === 'last_commit',`,
+    replace: `returnToCommit: false,`,
+    tests: [engineTest('engine-partial-turn', 'is taken back to the last commit')],
+  },
+  {
+    id: 'unstored-turn-given-up',
+    breaks: 'gives up a whole turn that no store has for the last commit',
+    file: durabilityFile('resolve-tree'),
+    find: `judged.kind === 'live' && !holdsUnstoredTurns(previous, tree.journal)`,
+    replace: `judged.kind === 'live'`,
+    tests: [engineTest('engine-partial-turn', 'never gives up a whole turn')],
+  },
+  {
+    id: 'waiting-input-dropped',
+    breaks: 'drops an input whose turn had not begun when the process ended',
+    file: `${SRC}/engine.ts`,
+    find: `openTurn?.partialInput !== undefined && loaded`,
+    replace: `openTurn?.isPartialTurn === true && loaded`,
+    tests: [engineTest('engine-partial-turn', 'is given to the agent again, unless it is to be discarded')],
+  },
+  {
+    id: 'boot-events-missed',
+    breaks: 'hands over events only when the boot is over',
+    file: `${SRC}/open-session.ts`,
+    find: `if (onEvent !== undefined) engine.bus.subscribeAll(onEvent)
+  await engine.boot()`,
+    replace: `await engine.boot()
+  if (onEvent !== undefined) engine.bus.subscribeAll(onEvent)`,
+    tests: [engineTest('open-session', 'hands over every event from the first on')],
   },
 ]

@@ -117,8 +117,8 @@ export const outageMutants: readonly WrittenMutant[] = [
   {
     id: 'last-snapshot-skipped',
     breaks: 'stops without a final snapshot',
-    find: `const stored = clean && (await this.#storeLast(signal, failures))`,
-    replace: `const stored = clean && signal.aborted`,
+    find: `const stored = clean && (await this.#storeLast(signal, onlyIfNew, failures))`,
+    replace: `const stored = clean && onlyIfNew && signal.aborted`,
     tests: [unitTest('session-durability', 'stores everything, removes the owner marker')],
   },
   {
