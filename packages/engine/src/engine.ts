@@ -27,6 +27,12 @@ export interface InputOutcome {
   error?: unknown
 }
 
+/** How a session is ended. */
+export interface StopOptions {
+  /** Store nothing when nothing but the session's own end has changed since the last commit. Default false. */
+  onlyIfNew?: boolean
+}
+
 /**
  * One run of one session: boot it, give it inputs, commit, stop or abandon it.
  *
@@ -320,13 +326,13 @@ export class Engine {
    * @throws under `strict`, when something was lost: the last snapshot or flush failed, or the journal, a database or the
    *   metadata could not be written, or another host has the session
    */
-  stop(reason = 'stop'): Promise<void> {
+  stop(reason = 'stop', { onlyIfNew = false }: StopOptions = {}): Promise<void> {
     this.#endBegins()
-    this.#stopping ??= this.#stop(reason)
+    this.#stopping ??= this.#stop(reason, onlyIfNew)
     return this.#stopping
   }
 
-  async #stop(reason: string): Promise<void> {
+  async #stop(reason: string, onlyIfNew: boolean): Promise<void> {
     await this.#settleBoot()
     await this.#abandoning
     const session = this.#session
@@ -334,7 +340,7 @@ export class Engine {
     this.#phase = 'stopping'
     const { shutdownSession } = await import('./run-session.ts')
     try {
-      const ending = { bus: this.bus, fence: this.#fence, options: this.#options, reason, clean }
+      const ending = { bus: this.bus, fence: this.#fence, options: this.#options, reason, clean, onlyIfNew }
       if (session === undefined) this.bus.close()
       else await shutdownSession({ ...ending, session })
       if (this.#fence.isLost && session?.loaded.config.core.objectStore?.failurePolicy === 'strict') this.#fence.check()

@@ -1,5 +1,5 @@
 // A run: boot it, give it inputs, commit, stop
-export { Engine, type InputOutcome } from './engine.ts'
+export { Engine, type InputOutcome, type StopOptions } from './engine.ts'
 export type { EngineOptions } from './engine-options.ts'
 export type { EngineStatus, Phase } from './status.ts'
 

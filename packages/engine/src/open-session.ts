@@ -49,7 +49,7 @@ export interface Session extends AsyncDisposable {
   commit(options?: string | CommitOptions): Promise<SnapshotResult>
   /** How the session and its durability stand. Never throws, also after the end. */
   status(): EngineStatus
-  /** Ends the session with a last commit. */
+  /** Ends the session with a last commit, unless nothing has changed since the one before. */
   close(): Promise<void>
   /** Drops it as a killed process would: nothing more is written. */
   abandon(): Promise<void>
@@ -95,7 +95,7 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
   await engine.boot()
   const { session: workspace, storage } = engine
   const blobs = await openBlobs(engine)
-  const close = (): Promise<void> => engine.stop('close')
+  const close = (): Promise<void> => engine.stop('close', { onlyIfNew: true })
   return {
     id: engine.sessionId,
     resumed: engine.status().resumed === true,

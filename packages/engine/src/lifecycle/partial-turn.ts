@@ -39,7 +39,7 @@ export async function answerInterruptedCalls({ unansweredCalls }: OpenTurn, bus:
  * for an input that ends the process would end every process. Not awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never
  * rejects: a stop in between closes the bus, and the next resume finds the turn open again.
  *
- * @see spec 20, Reader and tools
+ * @see docs/concepts/session.md
  */
 export async function refirePartialTurn({ partialInput }: OpenTurn, bus: EventBus, logger: Logger): Promise<void> {
   if (partialInput === undefined) return

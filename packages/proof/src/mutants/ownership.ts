@@ -144,14 +144,6 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     tests: [engineTest('engine-lost', 'writes nothing from then on, runs no handler')],
   },
   {
-    id: 'lost-run-still-records',
-    breaks: 'writes the journal of a session that another process has',
-    file: 'packages/engine/src/lifecycle/shutdown.ts',
-    find: `bus.setRecorder(undefined)`,
-    replace: '',
-    tests: [engineTest('engine-lost', 'writes nothing from then on, runs no handler')],
-  },
-  {
     id: 'lost-run-still-writes-rows',
     breaks: 'writes databases of a session that another process has',
     file: 'packages/engine/src/engine.ts',
@@ -190,5 +182,27 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     find: `if (holder.thread === undefined) return { state: 'live' }`,
     replace: `if (holder.pid > 0) return { state: 'live' }`,
     tests: [{ file: 'packages/host/test/lock-threads.test.ts', name: 'is refused while the thread runs' }],
+  },
+  {
+    id: 'close-stores-again',
+    breaks: 'stores a whole session again at a close with nothing new',
+    file: 'packages/engine/src/open-session.ts',
+    find: `engine.stop('close', { onlyIfNew: true })`,
+    replace: `engine.stop('close')`,
+    tests: [engineTest('close-unchanged', 'stores nothing when nothing has changed')],
+  },
+  {
+    id: 'close-forgets-bytes',
+    breaks: 'takes a file of the same size for an unchanged one at a close',
+    find: `(await digester.digest(fd, { sizeHint, slices })).sha256 === entry.sha256`,
+    replace: `(await digester.digest(fd, { sizeHint, slices })).sha256 !== ''`,
+    tests: [engineTest('close-unchanged', 'stores it when %s since the last commit')],
+  },
+  {
+    id: 'close-forgets-events',
+    breaks: 'does not store at a close what was only journaled',
+    find: `if (!ofMeta && !OF_ITSELF.test(type)) return false`,
+    replace: `void ofMeta`,
+    tests: [engineTest('close-unchanged', 'stores it when %s since the last commit')],
   },
 ]
