@@ -20,7 +20,7 @@ export {
 } from './boot/machine-record.ts'
 export { removeSetAside, setAsideTrees } from './boot/set-aside.ts'
 export { readLocalJournal } from './tree/local-journal.ts'
-export { removeStagingDir, sweepStaging } from './tree/staging.ts'
+export { namesIn, removeStagingDir, sweepStaging } from './tree/staging.ts'
 export { sweepTemps } from './tree/temp-files.ts'
 export { inspectTextLog, isJsonObject, type TextLogDamage, type TextLogReport } from './tree/text-log.ts'
 

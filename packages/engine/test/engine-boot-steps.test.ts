@@ -135,6 +135,34 @@ describe('a booted session', () => {
   })
 })
 
+describe('a conversation that was damaged', () => {
+  async function toldOf(bytes: string): Promise<unknown[]> {
+    const first = await lab.booted('a', { stored: false })
+    await first.stop()
+    appendFileSync(join(lab.sessionDir('a', first.sessionId), 'context/conversation.jsonl'), bytes)
+    const engine = await lab.engine('a', { stored: false, recallSessionId: first.sessionId })
+    const told: unknown[] = []
+    engine.bus.subscribe('core.error', ({ payload }) => void told.push(payload.error))
+    await engine.boot()
+    await engine.stop()
+    return told
+  }
+
+  it('is told with file and position: bytes of a lost block, a cut line, a line without its end', async () => {
+    expect(await toldOf('{"a":1}\n{"b":\0\0\0\n')).toEqual([
+      expect.stringContaining('conversation.jsonl is damaged at byte 8: line 2 holds NUL bytes'),
+    ])
+    expect(await toldOf('{"a":1}\n{"b":\n{"c":3')).toEqual([
+      expect.stringMatching(/byte 8: line 2 is not a JSON object \(and 2 more\)/),
+    ])
+  })
+
+  it('is not one whose lines are whole, or a format of its plugin', async () => {
+    expect(await toldOf('{"a":1}\n\n{"b":2}\n')).toEqual([])
+    expect(await toldOf('hello\nthere\n')).toEqual([])
+  })
+})
+
 describe('a journal that was damaged', () => {
   it('is told as one event, with file and position, behind core.boot', async () => {
     const first = await lab.booted('a', { stored: false })
@@ -150,7 +178,7 @@ describe('a journal that was damaged', () => {
     await engine.boot()
     expect(seen).toEqual([
       ['core.boot', ''],
-      ['core.journal', expect.stringContaining(`events.jsonl is damaged at byte ${size}`)],
+      ['core.session', expect.stringContaining(`events.jsonl is damaged at byte ${size}`)],
     ])
     await engine.stop()
     const reader = await JournalReader.open(join(active, '..'))

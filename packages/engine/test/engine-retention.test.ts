@@ -1,5 +1,7 @@
-import { existsSync, readdirSync, utimesSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { engineTempName } from '@nexus/host'
 import { keepingLogger } from '@nexus/host/testing'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ConfigInput, Engine } from '../src/index.ts'
@@ -43,6 +45,16 @@ async function old(end: 'stop' | 'abandon', options: HostOptions = {}): Promise<
   return engine
 }
 
+/** One that ended well, with a file that no store can hold. */
+async function oldWithOddName(): Promise<Engine> {
+  const engine = await lab.booted('a')
+  writeFileSync(join(engine.session.filesDir, 'back\\slash'), 'x')
+  await engine.submitInput('one')
+  await engine.stop()
+  age(lab.sessionDir('a', engine.sessionId), 40)
+  return engine
+}
+
 interface Swept {
   left: string[]
   /** Why sessions were kept, by id. */
@@ -65,12 +77,12 @@ const SWEPT = 'looked for what is past its retention'
 
 describe('a retention that was written down', () => {
   it('removes a session that exists nowhere else, with the record of it, and one that a killed run left', async () => {
-    const gone = [await old('stop', { stored: false }), await old('stop'), await old('abandon')]
+    const gone = [await old('stop', { stored: false }), await old('stop'), await old('abandon'), await oldWithOddName()]
     const young = await lab.booted('a')
     await young.stop()
     const records = (): string[] =>
       readdirSync(join(lab.sessionsRoot('a'), '.machine')).filter((name) => name.endsWith('l'))
-    expect(records()).toHaveLength(3)
+    expect(records()).toHaveLength(4)
     const { left, kept } = await sweep({ retention: '30d' })
     expect(left).toEqual([young.sessionId])
     expect(kept).toEqual({})
@@ -105,6 +117,27 @@ describe('a retention that was not written down', () => {
   it('removes nothing where no store can be asked', async () => {
     const engine = await old('stop')
     expect((await sweep({}, { stored: false })).left).toEqual([engine.sessionId])
+  })
+})
+
+describe('temporary files', () => {
+  it('of killed runs go, those of a live one stay', async () => {
+    const engine = await lab.booted('a')
+    await engine.stop()
+    const root = lab.sessionsRoot('a')
+    const dead = spawnSync(process.execPath, ['--conditions', '@nexus/source', '-e', '']).pid
+    const mine = engineTempName()
+    const killed = mine
+      .replace(`-${process.pid.toString(36)}-`, `-${dead.toString(36)}-`)
+      .replace(/.{13}$/, '0123456789ab0')
+    for (const dir of [join(root, '.machine'), join(root, engine.sessionId, 'files')]) {
+      for (const name of [mine, killed]) writeFileSync(join(dir, name), 'x')
+    }
+    const again = await lab.booted('a', { recallSessionId: engine.sessionId })
+    const temps = (dir: string): string[] =>
+      readdirSync(join(root, dir)).filter((name) => name.startsWith('.nexus-tmp-'))
+    await expect.poll(() => [...temps('.machine'), ...temps(`${engine.sessionId}/files`)]).toEqual([mine, mine])
+    await again.stop()
   })
 })
 

@@ -50,6 +50,22 @@ describe('openSession', () => {
     expect(seen()).toBe('stopped')
   })
 
+  it('stores nothing when it is closed and nothing changed since the last commit', async () => {
+    const store = createMemoryBackend()
+    const session = await openSession({ id: 's1', root: tempDir(), store, logger })
+    await session.workspace.writeFile('files/a', 'a')
+    await session.commit()
+    const puts = (): string[] => store.faults.calls.filter(({ op }) => op === 'put').map(({ key }) => key)
+    const before = puts().length
+    await session.close()
+    expect(before).toBeGreaterThan(0)
+    expect(puts().slice(before)).toEqual([])
+    const other = await openSession({ id: 's1', root: tempDir(), store, logger })
+    await other.workspace.writeFile('files/a', 'b')
+    await other.close()
+    expect(puts().slice(before)).toContain('sessions/s1/files/a')
+  })
+
   it('waits no longer for a commit than it was told', async () => {
     const store = createMemoryBackend()
     const session = await openSession({ id: 's1', root: tempDir(), store, logger })

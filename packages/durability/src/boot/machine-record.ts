@@ -99,7 +99,7 @@ export function holdsUnstoredTurns(record: MachineRecord | undefined, { turnEnd,
  * as ours. That is all a turn waits for: one appended line and one fdatasync. What the answer said is
  * appended without a sync: lost in a power failure, it leaves the pair pending, which counts as ours just the same.
  *
- * @see spec 60, Which tree is true
+ * @see docs/concepts/durability.md
  */
 export class MachineRecordFile {
   readonly #sessionsRoot: string

@@ -13,7 +13,7 @@ import { readLocalJournal, type LocalJournal } from '../tree/local-journal.ts'
 import { lacks, lookAtTree, type LocalTree } from '../tree/local-tree.ts'
 import { holdsUnstoredTurns, readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Committed } from '../commit/committed.ts'
-import { noteSetAside, removeSetAside, type SetAsideNote } from './set-aside.ts'
+import { noteSetAside, removeSetAside } from './set-aside.ts'
 import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
@@ -189,11 +189,7 @@ async function actOn(
     await record.begin(onTopOf(previous, remote))
     return { tree: 'local' }
   }
-  const keptAt = await setAside(resolver, local.path, {
-    localGeneration: local.generation,
-    remoteGeneration: remote.generation,
-    forked: forked || holdsUnstoredTurns(previous, journal),
-  })
+  const keptAt = await setAside(resolver, local.path, forked || holdsUnstoredTurns(previous, journal))
   let resolution: TreeResolution
   try {
     resolution = await hydrate(resolver, options, previous)
@@ -278,14 +274,14 @@ function ofRestored({ committed: { generation, nonce, journal }, mixed }: Restor
 async function setAside(
   { sessionsRoot, sessionId, clock, failpoint }: TreeResolver,
   path: string,
-  what: Omit<SetAsideNote, 'setAsideAtMs'>,
+  forked: boolean,
 ): Promise<string> {
   const time = new Date(clock.now()).toISOString().replaceAll(/[-:]|\.\d+/g, '')
   const base = join(sessionsRoot, `.stale-${sessionId}-${time}`)
   let keptAt = base
   for (let n = 2; existsSync(keptAt); n++) keptAt = `${base}-${n}`
   await failpoint('resolve-tree:before-set-aside')
-  await noteSetAside(keptAt, { ...what, setAsideAtMs: clock.now() })
+  await noteSetAside(keptAt, { setAsideAtMs: clock.now(), forked })
   await rename(path, keptAt)
   await syncDirectory(sessionsRoot)
   await failpoint('resolve-tree:set-aside')

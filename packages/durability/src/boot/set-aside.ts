@@ -1,16 +1,13 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { fromSystemError, systemCode } from '@nexus/errors'
 import { atomicWriteFile } from '@nexus/host'
-import { removeStagingDir } from '../tree/staging.ts'
+import { namesIn, removeStagingDir } from '../tree/staging.ts'
 import { isSessionId } from '../tree/session-id.ts'
 
 /** What was known of a tree when it was set aside. */
 export interface SetAsideNote {
   setAsideAtMs: number
-  localGeneration: number
-  remoteGeneration: number
   /** It holds turns that the store never got. */
   forked: boolean
 }
@@ -32,12 +29,7 @@ function notePath(keptAt: string): string {
 
 /** Writes down what is set aside at `keptAt`. On the disk when the promise resolves. */
 export async function noteSetAside(keptAt: string, note: SetAsideNote): Promise<void> {
-  const wire = {
-    set_aside_at: new Date(note.setAsideAtMs).toISOString(),
-    local_generation: note.localGeneration,
-    remote_generation: note.remoteGeneration,
-    forked: note.forked,
-  }
+  const wire = { set_aside_at: new Date(note.setAsideAtMs).toISOString(), forked: note.forked }
   mkdirSync(dirname(notePath(keptAt)), { recursive: true, mode: 0o700 })
   await atomicWriteFile(notePath(keptAt), `${JSON.stringify(wire)}\n`, { mode: 0o600 })
 }
@@ -45,7 +37,7 @@ export async function noteSetAside(keptAt: string, note: SetAsideNote): Promise<
 /** The trees that were set aside under `sessionsRoot`, newest first. */
 export function setAsideTrees(sessionsRoot: string): SetAsideTree[] {
   const trees: SetAsideTree[] = []
-  for (const name of namesIn(sessionsRoot)) {
+  for (const name of namesIn(sessionsRoot, 'retention.sweep')) {
     const sessionId = NAME.exec(name)?.[1]
     if (!isSessionId(sessionId)) continue
     const path = join(sessionsRoot, name)
@@ -64,24 +56,9 @@ function readNote(path: string): SetAsideNote | undefined {
   try {
     const wire = JSON.parse(readFileSync(notePath(path), 'utf8')) as Record<string, unknown>
     const setAsideAtMs = Date.parse(String(wire['set_aside_at']))
-    const { local_generation: localGeneration, remote_generation: remoteGeneration, forked } = wire
-    if (Number.isNaN(setAsideAtMs) || typeof forked !== 'boolean') return undefined
-    return {
-      setAsideAtMs,
-      localGeneration: Number(localGeneration),
-      remoteGeneration: Number(remoteGeneration),
-      forked,
-    }
+    const forked = wire['forked']
+    return Number.isNaN(setAsideAtMs) || typeof forked !== 'boolean' ? undefined : { setAsideAtMs, forked }
   } catch {
     return undefined
-  }
-}
-
-function namesIn(dir: string): string[] {
-  try {
-    return readdirSync(dir)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return []
-    throw fromSystemError(error, 'retention.sweep', dir)
   }
 }

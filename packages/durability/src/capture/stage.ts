@@ -3,7 +3,6 @@ import { isAbsolute, join, relative, sep } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { TreeCursor } from '@nexus/host'
-import type { Committed } from '../commit/committed.ts'
 import { fileFault } from '../tree/file-fault.ts'
 import type { DatabaseCapture } from './databases.ts'
 import { readClosedJournalSeq } from './journal-seq.ts'
@@ -36,7 +35,6 @@ export interface StageOptions {
   sessionDir: string
   stagingDir: string
   cursor: TreeCursor
-  committed: Committed | undefined
   journal?: JournalWriter
   databases: DatabaseCapture | undefined
   signal?: AbortSignal
@@ -101,7 +99,7 @@ export function refuseReplacedJournal(cursor: TreeCursor): void {
 }
 
 async function stageDatabases(databases: DatabaseCapture, options: StageOptions, parts: StagedParts): Promise<void> {
-  const { sessionDir, stagingDir, cursor, committed, signal } = options
+  const { sessionDir, stagingDir, cursor, signal } = options
   const before = new Map(
     databases
       .paths()
@@ -116,8 +114,6 @@ async function stageDatabases(databases: DatabaseCapture, options: StageOptions,
     const [was, is] = [before.get(path), inodeAt(cursor, path)]
     // SQLite opens by name: what it read counts only when the same file was there all along, reached through no link.
     if (was === undefined || is?.ino !== was.ino || is.dev !== was.dev) continue
-    // SQLite takes a file of no bytes for an empty database.
-    if (is.size === 0n && (committed?.entries[path]?.size ?? 0) > 0) continue
     parts.files.set(path, staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath))
     parts.dbBytes += copy.sizeBytes
   }

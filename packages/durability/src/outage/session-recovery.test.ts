@@ -66,7 +66,9 @@ describe('a retry', () => {
     host.write('files/half.txt', 'half')
     host.backend.faults.heal()
     await commit
+    await host.durability.lastWords()
     await host.clock.advance(60_000)
+    await host.durability.lastWords()
     expect(host.seen('session.snapshot.result').map(({ trigger, ok }) => [trigger, ok])).toEqual([
       ['turn', false],
       ['request', true],

@@ -9,6 +9,7 @@ import { JournalRecorder, subscribeJournalGate } from '../event-recorder.ts'
 import { subscribeMeta } from '../session/meta-events.ts'
 import { subscribeTiming } from '../session/timing.ts'
 import { type BootStep, runSteps } from './boot-step.ts'
+import { findDamage } from './find-damage.ts'
 import { joinDurability, tellOn } from './join-durability.ts'
 import { removeLeftovers } from './leftovers.ts'
 import { openDurability } from './open-durability.ts'
@@ -17,7 +18,6 @@ import { answerInterruptedCalls, openTurnOf } from './partial-turn.ts'
 import { placeTree } from './place-tree.ts'
 import { configInForce, underOwnConfig } from './resume-config.ts'
 import type { RunningSession } from './running-session.ts'
-import { tellDamage } from './tell-damage.ts'
 import { Ticks } from './ticks.ts'
 
 /** What the engine knows when it boots. */
@@ -39,6 +39,8 @@ export interface BootRequest {
 export interface Boot {
   readonly request: BootRequest
   readonly session: { -readonly [Part in keyof RunningSession]: RunningSession[Part] }
+  /** What was found damaged before the first plugin wrote. */
+  damage?: readonly string[]
   /** Takes the durability off the bus again. */
   leaveBus?: () => void
 }
@@ -121,6 +123,12 @@ export const BOOT_STEPS: readonly BootStep<Boot>[] = [
     undo: ({ session }) => session.journal.close(),
   },
   {
+    name: 'inspection',
+    async run(boot) {
+      boot.damage = await findDamage(boot.session, boot.request.options.logger)
+    },
+  },
+  {
     name: 'recorder',
     run({ request: { bus }, session: { journal, loaded, workspace } }) {
       bus.setRecorder(new JournalRecorder(journal, loaded.config.journal, () => workspace.sync()))
@@ -180,8 +188,10 @@ export const BOOT_STEPS: readonly BootStep<Boot>[] = [
   },
   {
     name: 'findings',
-    async run({ request, session }) {
-      await tellDamage(session, request.bus)
+    async run({ request: { bus }, session, damage = [] }) {
+      for (const error of damage) {
+        await bus.emit('core.error', { source: 'core.session', error, fatal: false, retryable: false })
+      }
       await session.durability?.raiseDeferred()
     },
   },

@@ -12,6 +12,7 @@ import {
 import type { SweepClaim } from '@nexus/journal'
 import type { ResolvedOptions } from '../engine-options.ts'
 import { sweepJournals, sweepSessions, sweepSetAside } from '../session/retention.ts'
+import { removeTemps } from './leftovers.ts'
 import type { RunningSession } from './running-session.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -45,7 +46,10 @@ async function lastSnapshotFailed(sessionsRoot: string, sessionId: string, logge
   return holdsUnstoredTurns(record, await readLocalJournal(join(sessionsRoot, sessionId), logger))
 }
 
-async function sweepOnce({ id, loaded, store, background }: RunningSession, options: ResolvedOptions): Promise<void> {
+async function sweepOnce(
+  { id, dir, loaded, store, background }: RunningSession,
+  options: ResolvedOptions,
+): Promise<void> {
   const { sessions } = loaded.config.core
   const { clock, logger } = options
   const guards = {
@@ -58,6 +62,7 @@ async function sweepOnce({ id, loaded, store, background }: RunningSession, opti
   }
   const committed = (sessionId: string): Promise<Manifest | undefined> =>
     commitOfTree(sessions.root, store, sessionId, background.signal)
+  await removeTemps([dir, join(sessions.root, '.machine')], guards)
   await sweepSessions({
     ...guards,
     retentionMs: sessions.retentionMs,

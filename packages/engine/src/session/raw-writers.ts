@@ -17,7 +17,7 @@ export interface SessionTreeWriter {
  * The closed list of writers that bypass the workspace helpers. A test holds it against the sources: a file that writes
  * raw bytes and neither announces them nor stands here fails it, and so does a row whose file no longer writes.
  *
- * @see spec 10, Raw writers
+ * @see docs/concepts/session.md
  */
 export function sessionTreeWriters(): readonly SessionTreeWriter[] {
   return WRITERS

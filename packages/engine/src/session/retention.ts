@@ -1,17 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, lstatSync, readdirSync, renameSync } from 'node:fs'
+import { existsSync, lstatSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep, type SweepClaim } from '@nexus/journal'
-import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
-import {
-  acquireSessionLock,
-  type Clock,
-  type Logger,
-  readLockState,
-  type SessionLock,
-  SessionLockedError,
-  silentLogger,
-} from '@nexus/host'
+import { isNexusError, systemCode } from '@nexus/errors'
+import { acquireSessionLock, type Clock, type Logger, readLockState, type SessionLock, silentLogger } from '@nexus/host'
 import {
   ACTIVE_SEGMENT_PATH,
   CONVERSATION_PATH,
@@ -20,7 +12,7 @@ import {
   META_PATH,
   TIMING_PATH,
 } from '@nexus/durability/names'
-import { removeMachineRecord, removeSetAside, removeStagingDir, setAsideTrees } from '@nexus/durability'
+import { namesIn, removeMachineRecord, removeSetAside, removeStagingDir, setAsideTrees } from '@nexus/durability'
 
 /** Which sessions no sweep may touch, besides those that a live process holds. */
 export interface RetentionGuards {
@@ -66,7 +58,7 @@ export async function sweepSessions(options: SweepSessionsOptions): Promise<stri
   const removed: string[] = []
   if (retentionMs <= 0) return removed
   const usedBeforeMs = clock.now() - retentionMs
-  for (const name of namesIn(root)) {
+  for (const name of namesIn(root, 'retention.sweep')) {
     signal?.throwIfAborted()
     const leftover = REMOVING_NAME.exec(name)
     if (leftover !== null) await finishRemoval(join(root, name), leftover[1] as string, options)
@@ -207,7 +199,7 @@ async function lockForRemoval(dir: string, clock: Clock): Promise<SessionLock | 
     // Quiet: that a session past its retention was once killed is no news.
     return await acquireSessionLock(dir, { transport: 'retention', clock, logger: silentLogger })
   } catch (error) {
-    if (error instanceof SessionLockedError || isNexusError(error, 'LOCKED') || isNexusError(error, 'NOT_FOUND')) {
+    if (isNexusError(error, 'LOCKED') || isNexusError(error, 'NOT_FOUND')) {
       return undefined
     }
     throw error
@@ -240,14 +232,5 @@ function mtimeOf(path: string): number | undefined {
   } catch (error) {
     if (systemCode(error) === 'ENOTDIR') return undefined
     throw error
-  }
-}
-
-function namesIn(root: string): string[] {
-  try {
-    return readdirSync(root)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return []
-    throw fromSystemError(error, 'retention.sweep', root)
   }
 }

@@ -1,4 +1,4 @@
-import { unitTest, type WrittenMutant } from './mutant.ts'
+import { durabilityTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 /** What an outage does to turns, how it is paid back, and how a run ends in it. */
 export const outageMutants: readonly WrittenMutant[] = [
@@ -133,7 +133,7 @@ export const outageMutants: readonly WrittenMutant[] = [
     breaks: 'lets a snapshot that runs go on when the run is abandoned',
     find: `fence.fall(this.closedError('was abandoned'))`,
     replace: `void fence`,
-    tests: [unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon')],
+    tests: [durabilityTest('fallen-fence', 'a run that is abandoned stores nothing more')],
   },
   {
     id: 'events-before-plugins',

@@ -144,14 +144,6 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     tests: [engineTest('engine-lost', 'writes nothing from then on, runs no handler')],
   },
   {
-    id: 'lost-run-still-records',
-    breaks: 'writes the journal of a session that another process has',
-    file: 'packages/engine/src/lifecycle/shutdown.ts',
-    find: `bus.setRecorder(undefined)`,
-    replace: '',
-    tests: [engineTest('engine-lost', 'writes nothing from then on, runs no handler')],
-  },
-  {
     id: 'lost-run-still-writes-rows',
     breaks: 'writes databases of a session that another process has',
     file: 'packages/engine/src/engine.ts',

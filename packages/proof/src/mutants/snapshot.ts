@@ -128,13 +128,6 @@ export const snapshotMutants: readonly WrittenMutant[] = [
     tests: [durabilityTest('replaced-places', 'no commit that hides what was committed')],
   },
   {
-    id: 'emptied-database-committed',
-    breaks: 'takes a database that was emptied under its handle for an empty one',
-    find: `if (is.size === 0n && (committed?.entries[path]?.size ?? 0) > 0) continue`,
-    replace: `void committed`,
-    tests: [durabilityTest('replaced-places', 'no commit that hides what was committed')],
-  },
-  {
     id: 'exhaustion-unstored',
     breaks: 'takes a machine that has run out of descriptors for a file that can not be read',
     find: `if (UNREADABLE.has(code)) return`,
