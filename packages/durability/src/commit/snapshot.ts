@@ -223,7 +223,7 @@ class SnapshotRun {
       treeKey: this.#keys.tree,
       logger: this.#logger,
       memory: this.#memory,
-      digester: sharedDigester(),
+      digester: sharedDigester(this.#logger),
       slices: this.#slices,
       failpoint: this.#failpoint,
     })
@@ -308,7 +308,7 @@ class SnapshotRun {
       throw error
     }
     const { size } = lstatSync(localPath)
-    const { sha256 } = await sharedDigester().digest(localPath, { sizeHint: size, slices: this.#slices })
+    const { sha256 } = await sharedDigester(this.#logger).digest(localPath, { sizeHint: size, slices: this.#slices })
     return { size, mode: 0o600, mtime_ns: String(BigInt(this.#clock.now()) * 1_000_000n), sha256 }
   }
 }

@@ -95,7 +95,7 @@ export class MirrorRestore {
       concurrency: this.#options.concurrency ?? DEFAULT_CONCURRENCY,
       treeKey: this.#keys.tree,
       tree,
-      digester: sharedDigester(),
+      digester: sharedDigester(logger),
       scratchDir,
       rawDir: store.capabilities.get ? undefined : join(scratchDir, engineTempName()),
     }
