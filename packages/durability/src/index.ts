@@ -11,8 +11,18 @@ export type { Manifest, ManifestEntry } from './mirror/manifest.ts'
 export { readCommittedManifest } from './mirror/manifest-store.ts'
 
 // What this machine remembers
-export { isOurCommit, machineRecordPath, readMachineRecord, removeMachineRecord } from './boot/machine-record.ts'
-export { removeStagingDir, sweepStaging } from './tree/staging.ts'
+export {
+  holdsUnstoredTurns,
+  isOurCommit,
+  machineRecordPath,
+  readMachineRecord,
+  removeMachineRecord,
+} from './boot/machine-record.ts'
+export { removeSetAside, setAsideTrees } from './boot/set-aside.ts'
+export { readLocalJournal } from './tree/local-journal.ts'
+export { namesIn, removeStagingDir, sweepStaging } from './tree/staging.ts'
+export { sweepTemps } from './tree/temp-files.ts'
+export { inspectTextLog, isJsonObject, type TextLogDamage, type TextLogReport } from './tree/text-log.ts'
 
 // Evaluation runs
 export { publishFiles, type PublishedEvalRun, type PublishEvalRunOptions } from './eval-run.ts'

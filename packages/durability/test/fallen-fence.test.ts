@@ -65,12 +65,31 @@ describe('a run whose heartbeat finds that another host has committed', () => {
     await until(() => a.backend.faults.calls.at(-1)?.op === 'put', 'the drain')
     const calls = a.backend.faults.calls.length
     await expect(a.durability.snapshot('request')).rejects.toMatchObject({ code: 'FENCED' })
+    // The put that is on its way is called off, and its deadline with it.
+    await until(() => a.clock.pendingTimers === 0, 'the end of the put')
     a.backend.faults.heal()
     await a.clock.advance(600_000)
     expect(writesAfter(a, calls)).toEqual([])
     expect(a.durability.status().queues).toMatchObject({ retry: 0, writeThrough: 0 })
     await a.stop()
   })
+})
+
+it('a run that is abandoned stores nothing more of the snapshot that is under way', async () => {
+  let thaw: (() => void) | undefined
+  const failpoint = (name: string): Promise<void> | void => {
+    if (name === 'snapshot:staged') return new Promise((resolve) => (thaw = resolve))
+    return undefined
+  }
+  const a = await TestHost.boot({ failpoint })
+  const turn = a.turn('t1')
+  await until(() => thaw !== undefined, 'the snapshot')
+  const calls = a.backend.faults.calls.length
+  const abandoned = a.kill()
+  thaw?.()
+  await Promise.all([turn, abandoned])
+  expect(writesAfter(a, calls)).toEqual([])
+  expect(a.seen('session.snapshot.result')).toEqual([])
 })
 
 describe('a run whose fence falls from outside', () => {

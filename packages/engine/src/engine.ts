@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import { NexusError } from '@nexus/errors'
-import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import { EventBus } from './bus/event-bus.ts'
 import { Deadline, Fence, noFailpoint, systemClock } from '@nexus/host'
@@ -13,6 +12,7 @@ import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
 import { watchTermination } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
+import type { SessionJournal } from './plugins/plugin-views.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
 import { engineStatus, type EngineStatus, type Phase } from './status.ts'
 
@@ -25,6 +25,12 @@ export interface InputOutcome {
   failed?: number
   /** What the first of them threw. */
   error?: unknown
+}
+
+/** How a session is ended. */
+export interface StopOptions {
+  /** Store nothing when nothing but the session's own end has changed since the last commit. Default false. */
+  onlyIfNew?: boolean
 }
 
 /**
@@ -125,7 +131,7 @@ export class Engine {
   }
 
   /** The session's journal. Events get there by way of the bus; this is for projections, barriers and its position. */
-  get journal(): JournalWriter {
+  get journal(): SessionJournal {
     return this.#running.journal
   }
 
@@ -184,7 +190,7 @@ export class Engine {
     this.#phase = 'running'
     startRetention(session, this.#options)
     const { openTurn, loaded } = session
-    if (openTurn?.isPartialTurn === true && loaded.config.core.sessions.restart === 'refire') {
+    if (openTurn?.partialInput !== undefined && loaded.config.core.sessions.restart !== 'discard') {
       void this.#inTurn(() => refirePartialTurn(openTurn, this.bus, this.#options.logger))
     }
   }
@@ -320,13 +326,13 @@ export class Engine {
    * @throws under `strict`, when something was lost: the last snapshot or flush failed, or the journal, a database or the
    *   metadata could not be written, or another host has the session
    */
-  stop(reason = 'stop'): Promise<void> {
+  stop(reason = 'stop', { onlyIfNew = false }: StopOptions = {}): Promise<void> {
     this.#endBegins()
-    this.#stopping ??= this.#stop(reason)
+    this.#stopping ??= this.#stop(reason, onlyIfNew)
     return this.#stopping
   }
 
-  async #stop(reason: string): Promise<void> {
+  async #stop(reason: string, onlyIfNew: boolean): Promise<void> {
     await this.#settleBoot()
     await this.#abandoning
     const session = this.#session
@@ -334,7 +340,7 @@ export class Engine {
     this.#phase = 'stopping'
     const { shutdownSession } = await import('./run-session.ts')
     try {
-      const ending = { bus: this.bus, fence: this.#fence, options: this.#options, reason, clean }
+      const ending = { bus: this.bus, fence: this.#fence, options: this.#options, reason, clean, onlyIfNew }
       if (session === undefined) this.bus.close()
       else await shutdownSession({ ...ending, session })
       if (this.#fence.isLost && session?.loaded.config.core.objectStore?.failurePolicy === 'strict') this.#fence.check()

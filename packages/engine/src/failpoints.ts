@@ -3,6 +3,7 @@ import { FAILPOINTS as DURABILITY_FAILPOINTS } from '@nexus/durability'
 import { ATOMIC_WRITE_FAILPOINTS } from '@nexus/host'
 import { FAILPOINTS as JOURNAL_FAILPOINTS } from '@nexus/journal'
 import { FAILPOINTS as STORAGE_FAILPOINTS } from '@nexus/storage'
+import { BOOT_STEPS } from './lifecycle/boot.ts'
 import { APPEND_FAILPOINTS } from './session/append-record.ts'
 import { CREATE_TREE_FAILPOINTS } from './session/create-tree.ts'
 
@@ -11,6 +12,7 @@ import { CREATE_TREE_FAILPOINTS } from './session/create-tree.ts'
  * new one can't be forgotten.
  */
 export const FAILPOINTS: readonly string[] = [
+  ...BOOT_STEPS.map(({ name }) => `boot:${name}`),
   ...ATOMIC_WRITE_FAILPOINTS,
   ...APPEND_FAILPOINTS,
   ...CREATE_TREE_FAILPOINTS,

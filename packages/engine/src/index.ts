@@ -1,41 +1,48 @@
+// A run: boot it, give it inputs, commit, stop
+export { Engine, type InputOutcome, type StopOptions } from './engine.ts'
+export type { EngineOptions } from './engine-options.ts'
+export type { EngineStatus, Phase } from './status.ts'
+
+// A session without plugins: a directory that survives
+export { openSession, type OpenSessionOptions, type Session, type StoreInput } from './open-session.ts'
+
+// The session's parts: files, databases, journal, lock
+export type { SessionWorkspace, WriteOptions } from './session/workspace.ts'
+export type { SessionMeta } from './session/meta.ts'
+export type { Storage, StorageManager, StorageScope } from '@nexus/storage'
+export type { SessionJournal } from './plugins/plugin-views.ts'
+export { PathEscapeError, SessionLockedError } from '@nexus/host'
+export { sessionTreeWriters, type SessionTreeWriter } from './session/raw-writers.ts'
+
+// What the store holds, and how that stands
+export type { CommitOptions, DurabilityStatus, SnapshotResult, SnapshotTrigger } from '@nexus/durability'
+export { StaleLocalTreeError } from '@nexus/durability/names'
+export { publishEvalRun, type PublishedEvalRun, type PublishEvalRunOptions } from './publish-eval-run.ts'
+
+// Events
 export { EventBus, type EventBusOptions, type EventSubscribing } from './bus/event-bus.ts'
 export type { Causation, EmitOptions, EventEmitting, EventHandler, NexusEvent, VetoOutcome } from './bus/event.ts'
 export type { AnyEventType, EventMap, EventType, FileChangePayload, PayloadOf } from './bus/event-map.ts'
 export type { LlmUsage } from './bus/events.ts'
 export type { SubscribeOptions } from './bus/subscription.ts'
-export { systemClock, type Clock, type TimerHandle } from '@nexus/host'
-export { ConfigError, type ConfigPath, type ConfigProblem, type TextPosition } from './config/config-problem.ts'
-export type { ConfigInput, EngineConfig, FsyncPolicy, LogLevel, ObjectStoreSettings } from './config/engine-config.ts'
-export {
-  configFromObject,
-  configReference,
-  loadConfigFile,
-  parseConfig,
-  type LoadedConfig,
-  type ParseConfigOptions,
-} from './config/load.ts'
-export type { DurabilityStatus } from '@nexus/durability'
-export { publishEvalRun, type PublishedEvalRun, type PublishEvalRunOptions } from './publish-eval-run.ts'
-export { sessionKeys, type SessionKeys } from '@nexus/durability/names'
-export type { Manifest, ManifestEntry } from '@nexus/durability'
-export type { CommitOptions, SnapshotResult, SnapshotTrigger } from '@nexus/durability'
-export { StaleLocalTreeError } from '@nexus/durability/names'
-export { Engine, type InputOutcome } from './engine.ts'
-export type { EngineOptions } from './engine-options.ts'
-export type { Failpoint } from '@nexus/host'
-export { silentLogger, type Logger, type LogLine } from '@nexus/host'
-export { openSession, type OpenSessionOptions, type Session, type StoreInput } from './open-session.ts'
+
+// Plugins
 export type { EngineInfo, Plugin, PluginContext, PluginSubscription } from './plugins/plugin.ts'
 export type { PluginJournal, PluginSession, PluginStorage } from './plugins/plugin-views.ts'
 export type { PluginBus } from './plugins/plugin-bus.ts'
 export type { StandardSchema } from './plugins/standard-schema.ts'
-export { generateSessionId, isSessionId, validateSessionId, type SessionIdFormat } from '@nexus/durability/names'
-export type { SessionLock } from '@nexus/host'
-export type { SessionMeta } from './session/meta.ts'
-export { sessionTreeWriters, type SessionTreeWriter } from './session/raw-writers.ts'
-export { SessionLockedError } from '@nexus/host'
-export { PathEscapeError } from '@nexus/host'
-export type { SessionWorkspace, WriteOptions } from './session/workspace.ts'
-export type { EngineStatus, Phase } from './status.ts'
-export { ENGINE_VERSION } from './version.ts'
-export type { Storage, StorageManager, StorageScope } from '@nexus/storage'
+
+// Configuration
+export { ConfigError, type ConfigPath, type ConfigProblem, type TextPosition } from './config/config-problem.ts'
+export type { ConfigInput, EngineConfig, FsyncPolicy, LogLevel, ObjectStoreSettings } from './config/engine-config.ts'
+
+// Time and logs, to be replaced by an embedder's own
+export {
+  silentLogger,
+  systemClock,
+  type Clock,
+  type Failpoint,
+  type Logger,
+  type LogLine,
+  type TimerHandle,
+} from '@nexus/host'

@@ -3,12 +3,14 @@ import type { BlobStore } from '@nexus/blobs'
 import { NexusError } from '@nexus/errors'
 import type { Backend } from '@nexus/objectstore'
 import type { Storage } from '@nexus/storage'
+import type { EventHandler } from './bus/event.ts'
 import type { EventBus } from './bus/event-bus.ts'
 import type { ConfigInput } from './config/engine-config.ts'
 import type { CommitOptions, SnapshotResult } from '@nexus/durability'
 import { Engine } from './engine.ts'
 import type { EngineOptions } from './engine-options.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
+import type { EngineStatus } from './status.ts'
 
 /** The `core.object_store` block, as in YAML. */
 export type StoreInput = NonNullable<NonNullable<ConfigInput['core']>['object_store']>
@@ -21,14 +23,20 @@ export interface OpenSessionOptions {
   root?: string
   /** Where to commit to: an `object_store` block, or a backend as it is. Default: nowhere, the session is local. */
   store?: StoreInput | Backend
+  /** The `journal` and `engine` blocks, as in YAML: fsync, rotation, how long an end may take. */
+  config?: Pick<ConfigInput, 'journal' | 'engine'>
+  /** Called with every event from the first on, so that what the boot finds out isn't missed. */
+  onEvent?: EventHandler
   logger?: EngineOptions['logger']
   /** How long to wait for a live holder of the session, in milliseconds. Default 0: `LOCKED` at once. */
   waitForLock?: number
 }
 
-/** A session without plugins. */
-export interface Session {
+/** A session without plugins. `await using` closes it. */
+export interface Session extends AsyncDisposable {
   readonly id: string
+  /** Whether it existed before, here or in the store. */
+  readonly resumed: boolean
   /** Absolute path of the tree. */
   readonly dir: string
   /** The session's files. */
@@ -39,7 +47,9 @@ export interface Session {
   storage(name?: string): Storage
   /** Resolves when everything written so far is durable in the store; see `Engine.commit`. */
   commit(options?: string | CommitOptions): Promise<SnapshotResult>
-  /** Ends the session with a last commit. */
+  /** How the session and its durability stand. Never throws, also after the end. */
+  status(): EngineStatus
+  /** Ends the session with a last commit, unless nothing has changed since the one before. */
   close(): Promise<void>
   /** Drops it as a killed process would: nothing more is written. */
   abandon(): Promise<void>
@@ -59,16 +69,14 @@ function isBackend(store: StoreInput | Backend): store is Backend {
  * @see docs/guides/embedding.md
  */
 export async function openSession(options: OpenSessionOptions = {}): Promise<Session> {
-  refuseUnknown(options)
-  const { id, root, store, logger, waitForLock } = options
+  refuseWrongOptions(options)
+  const { id, root, store, config: blocks, onEvent, logger, waitForLock } = options
   const backend = store !== undefined && isBackend(store) ? store : undefined
   if (store !== undefined && Object.keys(store).length === 0) {
-    throw new NexusError('INVALID_ARGUMENT', 'store names no backend: leave it out for a session that is local only', {
-      op: 'session.open',
-      key: 'store',
-    })
+    refuse('store', 'it names no backend: leave it out for a session that is local only')
   }
   const config: ConfigInput = {
+    ...blocks,
     core: {
       ...(root === undefined
         ? {}
@@ -83,36 +91,57 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
     ...(logger === undefined ? {} : { logger }),
     ...(waitForLock === undefined ? {} : { waitForLock }),
   })
+  if (onEvent !== undefined) engine.bus.subscribeAll(onEvent)
   await engine.boot()
   const { session: workspace, storage } = engine
   const blobs = await openBlobs(engine)
+  const close = (): Promise<void> => engine.stop('close', { onlyIfNew: true })
   return {
     id: engine.sessionId,
+    resumed: engine.status().resumed === true,
     dir: workspace.dir,
     workspace,
     bus: engine.bus,
     blobs,
     storage: (name = DEFAULT_STORAGE_NAME) => storage.open('session', name),
     commit: (commitOptions) => engine.commit(commitOptions),
-    close: () => engine.stop('close'),
+    status: () => engine.status(),
+    close,
     abandon: () => engine.abandon(),
+    [Symbol.asyncDispose]: close,
   }
 }
 
-const OPTION_NAMES: ReadonlySet<string> = new Set<keyof OpenSessionOptions>([
-  'id',
-  'root',
-  'store',
-  'logger',
-  'waitForLock',
-])
+const isText = (value: unknown): boolean => typeof value === 'string'
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null
+const isFunction = (value: unknown): boolean => typeof value === 'function'
+
+/** What each option must be; {@link Engine.fromConfig} looks further into those that are configuration. */
+const OPTIONS: Readonly<Record<keyof OpenSessionOptions, readonly [must: string, is: (value: unknown) => boolean]>> = {
+  id: ['a string', isText],
+  root: ['a path', isText],
+  store: ['an object_store block or a Backend', isObject],
+  config: ['an object with the blocks `journal` and `engine`', isBlocks],
+  onEvent: ['a function', isFunction],
+  logger: ['an object with trace, debug, info, warn and error', isObject],
+  waitForLock: ['a number of milliseconds from 0', (value) => Number.isFinite(value) && (value as number) >= 0],
+}
+
+function isBlocks(value: unknown): boolean {
+  return isObject(value) && Object.keys(value as object).every((name) => name === 'journal' || name === 'engine')
+}
 
 /** A misspelled `store` would be a session that nothing keeps. */
-function refuseUnknown(options: OpenSessionOptions): void {
-  const unknown = Object.keys(options).find((name) => !OPTION_NAMES.has(name))
-  if (unknown === undefined) return
-  const message = `openSession has no option "${unknown}"; there are ${[...OPTION_NAMES].join(', ')}`
-  throw new NexusError('INVALID_ARGUMENT', message, { op: 'session.open', key: unknown })
+function refuseWrongOptions(options: OpenSessionOptions): void {
+  for (const [name, value] of Object.entries(options)) {
+    const [must, is] = Object.hasOwn(OPTIONS, name) ? OPTIONS[name as keyof OpenSessionOptions] : []
+    if (must === undefined) refuse(name, `there is no such option; there are ${Object.keys(OPTIONS).join(', ')}`)
+    if (value !== undefined && is?.(value) === false) refuse(name, `it must be ${must}`)
+  }
+}
+
+function refuse(name: string, why: string): never {
+  throw new NexusError('INVALID_ARGUMENT', `openSession: "${name}": ${why}`, { op: 'session.open', key: name })
 }
 
 /** A session that can't be handed out whole is given back. */

@@ -140,8 +140,8 @@ describe('a run', () => {
     rmSync(lock)
     writeFileSync(lock, '{}')
     const puts = lab.backend.faults.calls.filter(({ op }) => op === 'put').length
-    await expect.poll(() => engine.status().phase, { timeout: 5_000, interval: 10 }).toBe('abandoned')
-    await expect(engine.submitInput('two')).rejects.toMatchObject({ code: 'PRECONDITION' })
+    await expect.poll(() => engine.status().phase, { timeout: 5_000, interval: 10 }).toBe('lost')
+    expect(await engine.submitInput('two')).toMatchObject({ accepted: false })
     await engine.stop()
     expect(lab.backend.faults.calls.filter(({ op }) => op === 'put')).toHaveLength(puts)
   })

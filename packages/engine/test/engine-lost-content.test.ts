@@ -60,14 +60,17 @@ it.each<[string, (dir: string) => void]>([
   expect(await history(third)).toBe('one\ntwo\n')
 })
 
-it('keeps a local conversation that a turn emptied and committed', async () => {
+it('takes a conversation that was emptied to 0 bytes for lost, and one that begins anew for whole', async () => {
   const first = await lab.booted('a')
   await first.submitInput('one')
   await first.session.writeFile('context/conversation.jsonl', '')
   await first.stop()
   const second = await lab.booted('a', { recallSessionId: first.sessionId })
-  expect(await history(second)).toBe('')
-  expect(readdirSync(lab.sessionsRoot('a')).filter((name) => name.startsWith('.stale-'))).toEqual([])
+  expect(await history(second)).toBe('one\n')
+  await second.session.writeFile('context/conversation.jsonl', '{}\n')
+  await second.stop()
+  const third = await lab.booted('a', { recallSessionId: first.sessionId })
+  expect(await history(third)).toBe('{}\n')
 })
 
 it('stores nothing over a committed conversation when the store could not be asked at boot', async () => {

@@ -111,3 +111,107 @@ describe('a session whose last run ended within a turn', () => {
     expect(inputs).toEqual([['How heavy is it?'], [], []])
   })
 })
+
+describe('an input that was journaled before its turn began', () => {
+  it('is given to the agent again, unless it is to be discarded', async () => {
+    const engine = await lab.booted('a', { stored: false, plugins: [] })
+    const came = new Promise<void>((resolve) => {
+      engine.bus.subscribe('io.input', () => (resolve(), new Promise(() => undefined)))
+    })
+    void engine.submitInput('How heavy is it?')
+    await came
+    await engine.abandon()
+    await engine.stop()
+    const discarding: Seen = { inputs: [], results: [] }
+    await (await resumed(engine.sessionId, discarding, 'discard')).abandon()
+    const seen: Seen = { inputs: [], results: [] }
+    const again = await resumed(engine.sessionId, seen)
+    await again.bus.drain({ timeoutMs: 10_000 })
+    expect([discarding.inputs, seen.inputs]).toEqual([[], ['How heavy is it?']])
+  })
+})
+
+describe('a session whose last run ended within a turn, with restart: last_commit', () => {
+  /** Writes down each input, and ends the turn unless it is told to hang. */
+  function writer(inputs: string[]): Plugin {
+    return {
+      id: 'test.writer',
+      name: 'Writer',
+      version: '1.0.0',
+      init({ bus, session }) {
+        bus.subscribe('io.input', async (event) => {
+          const { content } = event.payload
+          inputs.push(content)
+          const turn = { turn_id: event.id, session_id: session.id }
+          await event.emit('agent.turn.start', turn)
+          await session.appendFile('context/conversation.jsonl', `${content}\n`)
+          if (content === 'hang' && inputs.length === 2) await new Promise(() => undefined)
+          await event.emit('agent.turn.end', turn)
+        })
+      },
+    }
+  }
+
+  const CONVERSATION = 'context/conversation.jsonl'
+  const core = (): object => ({
+    sessions: { root: lab.sessionsRoot('a'), retention: 0, restart: 'last_commit' },
+    storage: { root: `${lab.dir}/a` },
+  })
+  const config = { engine: { shutdown: { drain_timeout: '300ms' as const } } }
+
+  async function killedIn(stored: boolean, unstoredTurn = false): Promise<string> {
+    const engine = await lab.booted('a', { stored, plugins: [writer(unstoredTurn ? ['', '', ''] : [])], config })
+    await engine.submitInput('one')
+    if (unstoredTurn) {
+      lab.backend.faults.failWhen(({ op }) => op === 'put', new Error('503'))
+      await engine.submitInput('two')
+    }
+    const hung = new Promise<void>((resolve) => {
+      // After the writer's own write, or in its place.
+      if (!unstoredTurn)
+        engine.bus.subscribe('session.file.updated', ({ payload: { path } }) => path === CONVERSATION && resolve())
+      else engine.bus.subscribe('io.input', () => (resolve(), new Promise(() => undefined)), { priority: -1 })
+    })
+    void engine.submitInput('hang')
+    await hung
+    await engine.abandon()
+    await engine.stop()
+    lab.backend.faults.heal()
+    return engine.sessionId
+  }
+
+  async function resumedIn(
+    sessionId: string,
+    stored = true,
+  ): Promise<{ engine: Engine; inputs: string[]; stale: unknown[] }> {
+    const [inputs, stale]: [string[], unknown[]] = [[], []]
+    const options = { stored, recallSessionId: sessionId, plugins: [writer(inputs)], core: core(), config }
+    const engine = await lab.engine('a', options)
+    engine.bus.subscribe('session.local.stale', ({ payload }) => void stale.push(payload))
+    await engine.boot()
+    await engine.bus.drain({ timeoutMs: 10_000 })
+    return { engine, inputs, stale }
+  }
+
+  it('is taken back to the last commit, and given the input again', async () => {
+    const { engine, inputs, stale } = await resumedIn(await killedIn(true))
+    expect(inputs).toEqual(['hang'])
+    expect((await engine.session.readFile('context/conversation.jsonl')).toString()).toBe('one\nhang\n')
+    expect(stale).toMatchObject([{ forked: false }])
+    await engine.stop()
+    const again = await resumedIn(engine.sessionId)
+    expect([again.inputs, again.stale]).toEqual([[], []])
+  })
+
+  it('goes on with the local tree where no commit is, as with refire', async () => {
+    const { engine, inputs } = await resumedIn(await killedIn(false), false)
+    expect(inputs).toEqual(['hang'])
+    expect((await engine.session.readFile('context/conversation.jsonl')).toString()).toBe('one\nhang\nhang\n')
+  })
+
+  it('never gives up a whole turn that the store does not have', async () => {
+    const { engine, stale } = await resumedIn(await killedIn(true, true))
+    expect((await engine.session.readFile('context/conversation.jsonl')).toString()).toBe('one\ntwo\nhang\n')
+    expect(stale).toEqual([])
+  })
+})

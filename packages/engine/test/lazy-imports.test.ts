@@ -33,7 +33,7 @@ describe('importing the engine', () => {
 
   it('loads as little with the names of the durability package', () => {
     const loaded = staticallyLoaded(new URL('../../durability/src/names.ts', import.meta.url))
-    expect([...loaded].filter((name) => !name.startsWith('node:'))).toEqual(['@nexus/errors'])
+    expect([...loaded].filter((name) => !name.startsWith('node:'))).toEqual(['@nexus/host', '@nexus/errors'])
   })
 
   it('would be found out: reading a configuration and running a session do load them', () => {

@@ -1,8 +1,7 @@
 import process from 'node:process'
 import { open, register } from '@nexus/objectstore'
 import { ContractHost, type HostOrder, type SessionState } from './contract-host.ts'
-import { dyingAtManifest } from './dying-backend.ts'
-import type { Death } from './killed-run.ts'
+import { dyingAtManifest, type Death } from './dying-backend.ts'
 
 /** What a child process of the suite is told, as the JSON of its single argument. */
 export interface ChildOrder extends HostOrder {

@@ -1,5 +1,8 @@
 import type { Backend } from '@nexus/objectstore'
 
+/** How a run is to die: after its errands, or inside the commit of one. */
+export type Death = { when: 'after' } | { when: 'at-manifest'; visit: number }
+
 /**
  * Lets everything of a backend through but the n-th put of a manifest: there `die` is called, and the put never happens.
  * What a process leaves that dies when all objects are stored and the commit isn't.

@@ -1,6 +1,7 @@
 export { describeResumeContract, resumeContractCases, type ResumeRunner } from './describe-resume-contract.ts'
 export type { ContractHost, SessionState } from './contract-host.ts'
-export type { Death, KilledRun } from './killed-run.ts'
+export type { Death } from './dying-backend.ts'
+export type { KilledRun } from './killed-run.ts'
 export { ResumeLab, type ResumeCase } from './resume-case.ts'
 export type { ResumeStore } from './resume-store.ts'
 export type { Errand } from './scribe.ts'

@@ -4,7 +4,7 @@ import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import type { ChildMessage, ChildOrder } from './child.ts'
 import { ContractHost, type HostOrder, type SessionState } from './contract-host.ts'
-import { dyingAtManifest } from './dying-backend.ts'
+import { dyingAtManifest, type Death } from './dying-backend.ts'
 import type { ResumeStore } from './resume-store.ts'
 
 /** A run that ended by a kill. */
@@ -12,9 +12,6 @@ export interface KilledRun {
   /** The state at the last report before it. */
   state: SessionState
 }
-
-/** How a run is to die: after its errands, or inside the commit of one. */
-export type Death = { when: 'after' } | { when: 'at-manifest'; visit: number }
 
 /** No child of the suite lives longer. */
 const CHILD_LIMIT_MS = 60_000

@@ -5,7 +5,7 @@ import type { Backend } from '@nexus/objectstore'
  * A store that the suite may use: how to name it in a configuration, and how to look into it with a client that is *not*
  * the backend under test.
  *
- * @see spec 50, Contract suites
+ * @see docs/guides/writing-a-backend.md
  */
 export interface ResumeStore {
   /** The name under which the backend registers when its module is imported; also the title of the suite. */

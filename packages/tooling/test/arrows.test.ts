@@ -160,6 +160,37 @@ describe('a folder', () => {
   })
 })
 
+describe('a file of src itself', () => {
+  const files = { ...SOUND, 'packages/one/src/errors.ts': 'export {}\n' }
+  const low = { ...files, 'packages/one/src/low/b.ts': "import '../errors.ts'\n" }
+  const rows = { '.': ['high', 'low'], high: ['low'], low: [] as string[] }
+
+  it('may be imported by a folder whose row names it, when it has a row of its own', async () => {
+    const folders = { '@x/one': { ...rows, 'errors.ts': [], low: ['errors.ts'] } }
+    expect(await problemsOf(low, { folders })).toEqual([])
+  })
+
+  it('is not imported by a folder that does not name it', async () => {
+    expect(await problemsOf(low, { folders: { '@x/one': { ...rows, 'errors.ts': [] } } })).toEqual([
+      'packages/one/src/low/b.ts imports ../errors.ts: low may not import errors.ts (arrows/folders.mjs)',
+    ])
+  })
+
+  it('with a row of its own imports only what that names', async () => {
+    const folders = { '@x/one': { ...rows, 'errors.ts': [] } }
+    expect(await problemsOf({ ...files, 'packages/one/src/errors.ts': "import './low/b.ts'\n" }, { folders })).toEqual([
+      'packages/one/src/errors.ts imports ./low/b.ts: errors.ts may not import low (arrows/folders.mjs)',
+    ])
+  })
+
+  it('and a folder may not import each other', async () => {
+    const folders = { '@x/one': { ...rows, 'errors.ts': ['low'], low: ['errors.ts'] } }
+    expect(await problemsOf(low, { folders })).toEqual([
+      'the rows of @x/one in arrows/folders.mjs allow a cycle: low → errors.ts → low',
+    ])
+  })
+})
+
 describe('a source', () => {
   it('has a bounded number of lines', async () => {
     const lines = (count: number): Record<string, string> => ({

@@ -27,7 +27,7 @@ export function mutant(
     open: () => {
       const healthy = new MemoryBackend()
       const broken = new MemoryBackend({ objects: healthy.objects })
-      return Object.assign(broken, change(healthy))
+      return Object.assign<Backend, object>(broken, change(healthy))
     },
   }
 }

@@ -11,7 +11,7 @@ import { crashOnce, type CrashFailpoints, type CrashRun } from './crash-run.ts'
 /** What a kill inside a hydration chooses from. */
 const HYDRATION = /^hydrate:/
 /** What happens only where a session is created or hydrated, before there is anything to lose. */
-const BEFORE_WORK = /^(create-tree|resolve-tree|rewind|shared-pull):/
+const BEFORE_WORK = /^(boot|create-tree|resolve-tree|rewind|shared-pull):/
 
 function failpoints(): CrashFailpoints {
   return {

@@ -26,7 +26,7 @@ export interface WriteThroughOptions {
  * It only ever shortens the turn's snapshot: a blob that doesn't fit into the queue or fails is uploaded by the snapshot,
  * which takes whatever the store doesn't hold.
  *
- * @see spec 40
+ * @see docs/concepts/durability.md
  */
 export class BlobWriteThrough {
   readonly #options: WriteThroughOptions

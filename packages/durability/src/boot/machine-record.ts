@@ -5,6 +5,7 @@ import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
 import { atomicWriteFile, type Failpoint, type Logger } from '@nexus/host'
 import type { MixedFrom } from '../mirror/manifest.ts'
 import type { CommitPair } from '../commit/snapshot.ts'
+import type { LocalJournal } from '../tree/local-journal.ts'
 
 /** What this machine remembers of a session's local tree. */
 export interface MachineRecord {
@@ -83,13 +84,23 @@ export function isOurCommit(record: MachineRecord | undefined, pair: CommitPair)
 }
 
 /**
+ * Whether the tree of a run that has ended holds completed turns that the store never got, or a clean end that it never got. A
+ * journal that can't be read counts as holding some.
+ */
+export function holdsUnstoredTurns(record: MachineRecord | undefined, { turnEnd, lastSeq }: LocalJournal): boolean {
+  if (record === undefined || record.stored) return false
+  // A run that was killed may have gone on within a turn; one that was stopped stores its journal to the end.
+  return ((record.clean ? lastSeq : turnEnd) ?? Number.POSITIVE_INFINITY) > record.lastSeq
+}
+
+/**
  * The machine's memory of one session while a run holds it.
  *
  * A commit's pair is on the disk *before* its manifest is put, so that a commit whose answer got lost is recognised
  * as ours. That is all a turn waits for: one appended line and one fdatasync. What the answer said is
  * appended without a sync: lost in a power failure, it leaves the pair pending, which counts as ours just the same.
  *
- * @see spec 60, Which tree is true
+ * @see docs/concepts/durability.md
  */
 export class MachineRecordFile {
   readonly #sessionsRoot: string

@@ -458,7 +458,10 @@ describe('another host that commits in mid-run', () => {
     await a.turn('t1', () => a.write('files/x.txt', 'from a'))
     const b = await takenOver(a)
     const calls = a.backend.faults.calls.length
-    await a.turn('t3', () => a.write('files/x.txt', 'from a again'))
+    await a.turn('t3', () => {
+      a.write('files/x.txt', 'from a again')
+      a.write('files/new.txt', 'overwrites nothing')
+    })
     expect(a.seen('session.owner.lost')).toEqual([
       {
         _schema_version: 1,

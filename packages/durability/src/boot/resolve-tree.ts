@@ -12,8 +12,9 @@ import { hydrateSession, type HydrateResult } from './hydrate.ts'
 import type { Restored } from './staged-tree.ts'
 import { readLocalJournal, type LocalJournal } from '../tree/local-journal.ts'
 import { lacks, lookAtTree, type LocalTree } from '../tree/local-tree.ts'
-import { readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
+import { holdsUnstoredTurns, readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Manifest } from '../mirror/manifest.ts'
+import { noteSetAside, removeSetAside } from './set-aside.ts'
 import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
@@ -43,6 +44,8 @@ export interface ResolveTreeOptions {
   localExists: boolean
   /** Writes our lock into a tree that is about to appear at the session's path. */
   prepareStaging: (dir: string) => Promise<void>
+  /** The caller wants the committed tree also where the local one could go on. */
+  giveUpLocal?: boolean
   signal?: AbortSignal
 }
 
@@ -96,8 +99,11 @@ export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOp
     return { tree: 'local', undecided: tree }
   }
   if (remote === undefined) refuseForgotten(resolver, previous)
-  const verdict = judgeLocalTree(resolver.bootId, previous, remote, tree)
-  return actOn(verdict, resolver, options, { previous, remote })
+  const judged = judgeLocalTree(resolver.bootId, previous, remote, tree)
+  // What is newer than the commit is what the caller gives up, except for whole turns that the store never got.
+  const givesUp = options.giveUpLocal === true && judged.kind === 'live' && !holdsUnstoredTurns(previous, tree.journal)
+  const verdict: TreeVerdict = givesUp ? { kind: 'given-up' } : judged
+  return actOn(verdict, resolver, options, { previous, remote, journal: tree.journal })
 }
 
 async function lookAtBoot(sessionDir: string, logger: Logger): Promise<TreeAtBoot> {
@@ -142,6 +148,7 @@ function refuseForgotten(resolver: TreeResolver, previous: MachineRecord | undef
 
 interface Known {
   previous: MachineRecord | undefined
+  journal: LocalJournal
   remote: Manifest | undefined
 }
 
@@ -149,7 +156,7 @@ async function actOn(
   verdict: TreeVerdict,
   resolver: TreeResolver,
   options: ResolveTreeOptions,
-  { previous, remote }: Known,
+  { previous, remote, journal }: Known,
 ): Promise<TreeResolution> {
   const { logger, sessionId, record, staleLocal } = resolver
   const local = { generation: previous?.committed?.generation ?? 0, path: join(resolver.sessionsRoot, sessionId) }
@@ -183,7 +190,7 @@ async function actOn(
     await record.begin(onTopOf(previous, remote))
     return { tree: 'local' }
   }
-  const keptAt = await setAside(resolver, local.path)
+  const keptAt = await setAside(resolver, local.path, forked || holdsUnstoredTurns(previous, journal))
   let resolution: TreeResolution
   try {
     resolution = await hydrate(resolver, options, previous)
@@ -193,6 +200,7 @@ async function actOn(
     if (!existsSync(local.path)) {
       await record.begin(beforeDecision(previous, resolver.bootId))
       await rename(keptAt, local.path)
+      await removeSetAside(keptAt)
     }
     throw error
   }
@@ -205,11 +213,7 @@ async function actOn(
       forked,
       kept_at: keptAt,
     },
-    verdict.kind === 'lost-content'
-      ? 'the local tree lost its conversation, its journal or a database, which the committed one has: the tree was set aside and the committed one restored'
-      : verdict.kind === 'torn'
-        ? 'the machine went down without a stop: the local tree was set aside and the committed one restored'
-        : 'another host committed since: the local tree was set aside and the committed one restored',
+    `${WHY_SET_ASIDE[verdict.kind]}: the local tree was set aside and the committed one restored`,
   )
   resolver.outbox.post('session.local.stale', {
     session_id: sessionId,
@@ -219,6 +223,13 @@ async function actOn(
     kept_at: keptAt,
   })
   return { ...resolution, keptAt }
+}
+
+const WHY_SET_ASIDE: Readonly<Record<Exclude<TreeVerdict['kind'], 'live' | 'torn-but-newer'>, string>> = {
+  'lost-content': 'the local tree lost its conversation, its journal or a database, which the committed one has',
+  torn: 'the machine went down without a stop',
+  stale: 'another host committed since',
+  'given-up': 'the last run ended within a turn, and core.sessions.restart is last_commit',
 }
 
 async function hydrate(
@@ -260,13 +271,18 @@ function ofRestored({ committed: { generation, nonce, journal }, mixed }: Restor
   }
 }
 
-/** `.stale-<id>-<time>` beside the sessions; never deleted by us. */
-async function setAside({ sessionsRoot, sessionId, clock, failpoint }: TreeResolver, path: string): Promise<string> {
+/** `.stale-<id>-<time>` beside the sessions, noted first: a tree without a note is never removed. */
+async function setAside(
+  { sessionsRoot, sessionId, clock, failpoint }: TreeResolver,
+  path: string,
+  forked: boolean,
+): Promise<string> {
   const time = new Date(clock.now()).toISOString().replaceAll(/[-:]|\.\d+/g, '')
   const base = join(sessionsRoot, `.stale-${sessionId}-${time}`)
   let keptAt = base
   for (let n = 2; existsSync(keptAt); n++) keptAt = `${base}-${n}`
   await failpoint('resolve-tree:before-set-aside')
+  await noteSetAside(keptAt, { setAsideAtMs: clock.now(), forked })
   await rename(path, keptAt)
   await syncDirectory(sessionsRoot)
   await failpoint('resolve-tree:set-aside')

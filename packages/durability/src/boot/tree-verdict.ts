@@ -28,6 +28,7 @@ export interface TreeEvidence {
  * - `lost-content`: it derives from the stored commit and holds less: its conversation or a database is gone, or its
  *   journal is gone, cut short or can't be read. `forked`: it may hold turns the store never got.
  * - `stale`: another host committed since. `forked`: it holds turns of its own besides.
+ * - `given-up`: it could go on, and its caller wants the commit.
  */
 export type TreeVerdict =
   | { kind: 'live'; why: 'never-stored' | 'our-commit' }
@@ -35,6 +36,7 @@ export type TreeVerdict =
   | { kind: 'torn-but-newer' }
   | { kind: 'lost-content'; forked: boolean }
   | { kind: 'stale'; forked: boolean }
+  | { kind: 'given-up' }
 
 /**
  * Decides whether a local tree is at least as new as the store. Only then it wins.

@@ -3,7 +3,6 @@ import { isAbsolute, join, relative, sep } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { TreeCursor } from '@nexus/host'
-import type { Manifest } from '../mirror/manifest.ts'
 import { fileFault } from '../tree/file-fault.ts'
 import type { DatabaseCapture } from './databases.ts'
 import type { StagedFile } from '../mirror/upload.ts'
@@ -25,7 +24,6 @@ export interface StageOptions {
   sessionDir: string
   stagingDir: string
   cursor: TreeCursor
-  committed: Manifest | undefined
   journal?: JournalWriter
   databases: DatabaseCapture | undefined
   signal?: AbortSignal
@@ -69,10 +67,12 @@ async function stageJournal(journal: JournalWriter, options: StageOptions, parts
  */
 export function refuseReplacedJournal(cursor: TreeCursor): void {
   for (const path of [JOURNAL_HEADER_PATH, ACTIVE_SEGMENT_PATH]) {
-    if (inodeAt(cursor, path) !== undefined) continue
+    const found = inodeAt(cursor, path)
+    // No journal opens without its header; a segment may have nothing in it yet.
+    if (found !== undefined && (found.size > 0n || path !== JOURNAL_HEADER_PATH)) continue
     throw new NexusError(
       'CORRUPT',
-      `${path} is gone, or a link or a directory took its place or that of ${JOURNAL_DIR}: a commit could not be resumed. ` +
+      `${path} is gone or empty, or a link or a directory took its place or that of ${JOURNAL_DIR}: a commit could not be resumed. ` +
         'Put the journal back, or boot the session again to restore the committed tree',
       { op: OP, key: join(cursor.root, path) },
     )
@@ -80,7 +80,7 @@ export function refuseReplacedJournal(cursor: TreeCursor): void {
 }
 
 async function stageDatabases(databases: DatabaseCapture, options: StageOptions, parts: StagedParts): Promise<void> {
-  const { sessionDir, stagingDir, cursor, committed, signal } = options
+  const { sessionDir, stagingDir, cursor, signal } = options
   const before = new Map(
     databases
       .paths()
@@ -95,8 +95,6 @@ async function stageDatabases(databases: DatabaseCapture, options: StageOptions,
     const [was, is] = [before.get(path), inodeAt(cursor, path)]
     // SQLite opens by name: what it read counts only when the same file was there all along, reached through no link.
     if (was === undefined || is?.ino !== was.ino || is.dev !== was.dev) continue
-    // SQLite takes a file of no bytes for an empty database.
-    if (is.size === 0n && (committed?.entries[path]?.size ?? 0) > 0) continue
     parts.files.set(path, staged(path, copy.snapshotPath, copy.sizeBytes, copy.livePath))
     parts.dbBytes += copy.sizeBytes
   }

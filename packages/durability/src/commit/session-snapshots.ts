@@ -15,6 +15,8 @@ export interface SnapshotRequest {
   trigger: SnapshotTrigger
   turnId?: string
   reason?: string
+  /** Store nothing when nothing but the session's own end has changed since the last commit. */
+  onlyIfNew?: boolean
   /** Calls the snapshot off, unless somebody more urgent shares it. */
   signal?: AbortSignal
 }
@@ -95,7 +97,7 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
     const called = batch.flatMap((request) => (request.trigger === trigger ? (request.signal ?? []) : []))
     const signal = AbortSignal.any([fence.signal, ...called, ...untilTurn])
     try {
-      outcome.result = await this.#take(outcome, signal)
+      outcome.result = await this.#take(outcome, signal, batch)
       outcome.shared = await shared.snapshot(this.#run.storage, signal)
     } catch (error) {
       outcome.error = error instanceof Error ? error : new Error(String(error))
@@ -111,7 +113,11 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
     return this.#run.outbox.flush()
   }
 
-  async #take(outcome: SnapshotOutcome, signal: AbortSignal): Promise<SnapshotResult> {
+  async #take(
+    outcome: SnapshotOutcome,
+    signal: AbortSignal,
+    batch: readonly SnapshotRequest[],
+  ): Promise<SnapshotResult> {
     const { journal, storage, record, committed, ...run } = this.#run
     const { guard } = this.#parts
     signal.throwIfAborted()
@@ -131,6 +137,8 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
       nonce,
       sequence,
       trigger,
+      // After a snapshot that failed the store may hold other bytes than the commit says.
+      onlyIfNew: this.overwritten.length === 0 && batch.every(({ onlyIfNew }) => onlyIfNew === true),
       beforeCommit: (pair) => record.aboutToCommit(pair),
       confirm: (ageMs) => guard.confirmIfOld(ageMs, signal, { generation, nonce }),
       ...(held === undefined ? {} : { committed: held }),
@@ -139,6 +147,7 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
       ...(turnId === undefined ? {} : { turnId }),
       ...(mixedFrom === undefined ? {} : { mixedFrom }),
     })
+    outcome.generation = result.manifest.generation
     committed.manifest = result.manifest
     record.committed(result.manifest, result.manifest.journal.last_seq)
     return result

@@ -18,7 +18,7 @@ interface Batch<Request, Outcome> {
  * runs share the next. A request can't join the one that runs: what it wants stored may have been written after that
  * one's walk.
  *
- * @see spec 60, Turn-boundary snapshot
+ * @see docs/concepts/durability.md
  */
 export class SnapshotSlot<Request, Outcome> {
   readonly #work: SlotWork<Request, Outcome>

@@ -28,6 +28,7 @@ import { TreeStorer, type StoredTree, type TreeStorerOptions } from '../mirror/s
 import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
+import { holdsNothingNew } from './nothing-new.ts'
 
 /** What names a commit: no two commits share both. */
 export interface CommitPair {
@@ -63,6 +64,8 @@ export interface SnapshotOptions {
   mixedFrom?: MixedFrom
   /** Called when everything but the manifest is durable; the manifest is put only after it resolved. */
   beforeCommit: (pair: CommitPair) => Promise<void>
+  /** Store nothing when the tree holds nothing that the committed one lacks but the words of its own end. */
+  onlyIfNew?: boolean
   /**
    * Asked before each put that replaces something of the committed generation: rejects when another host has committed
    * since. May go by a look that is younger than `ageMs`. Default: passes.
@@ -101,7 +104,7 @@ export interface SnapshotResult {
  * Stores the session tree as one new generation. Rejects when the store fails or the signal fires, with the committed
  * generation still named by the manifest; a local file that can't be stored is listed in `unstored` instead.
  *
- * @see spec 60, Turn-boundary snapshot
+ * @see docs/concepts/durability.md
  */
 export async function takeSnapshot(options: SnapshotOptions): Promise<SnapshotResult> {
   const { sessionsRoot, sessionId, signal, logger = silentLogger } = options
@@ -182,6 +185,11 @@ class SnapshotRun {
     const parts = await stageParts({ ...this.#options, ...capture })
     const lastSeq = parts.journal?.lastSeq ?? (await readClosedJournalSeq(join(this.#options.sessionDir, JOURNAL_DIR)))
     this.#refuseLostJournal(lastSeq)
+    if (committed !== undefined && this.#options.onlyIfNew === true) {
+      const files = { cursor: this.#cursor, staged: parts.files }
+      const closing = { ...files, committed, digester: sharedDigester(), slices: this.#slices }
+      if (await holdsNothingNew(closing)) return unchangedResult(committed, parts, performance.now() - startedMs)
+    }
     await this.#failpoint('snapshot:staged')
     const stored = await this.#storer(listing, capture).store(parts)
     this.#tell(stored.tree)
@@ -313,9 +321,14 @@ class SnapshotRun {
   }
 }
 
+function unchangedResult(manifest: Manifest, parts: StagedParts, durationMs: number): SnapshotResult {
+  const nothing: StoredTree['uploaded'] = new Map()
+  return { ...resultOf(manifest, { uploaded: nothing }, { manifestBytes: 0, parts, durationMs }), unstored: [] }
+}
+
 function resultOf(
   manifest: Manifest,
-  stored: StoredTree,
+  stored: Pick<StoredTree, 'uploaded'>,
   { manifestBytes, parts, durationMs }: { manifestBytes: number; parts: StagedParts; durationMs: number },
 ): SnapshotResult {
   const objects = manifest.objects.length

@@ -13,6 +13,8 @@ import { syncTree } from '../tree/sync-tree.ts'
 export interface FinishOptions {
   /** The run ended well: take the final snapshot. False for a boot that failed. */
   clean: boolean
+  /** Leave the final snapshot out when nothing but the session's own end has changed since the last commit. */
+  onlyIfNew?: boolean
   /** Bounds all of it. Default 30 s. */
   timeoutMs?: number
 }
@@ -31,7 +33,7 @@ const FINISH_MS = 30_000
 /**
  * Ends a run, well or not, once. Every step is bounded, and the store is closed whatever happens.
  *
- * @see spec 60, Stop and abandon
+ * @see docs/concepts/durability.md
  */
 export class SessionEnding {
   readonly #run: RunContext
@@ -75,7 +77,7 @@ export class SessionEnding {
     )
   }
 
-  async #finish({ clean, timeoutMs = FINISH_MS }: FinishOptions): Promise<void> {
+  async #finish({ clean, onlyIfNew = false, timeoutMs = FINISH_MS }: FinishOptions): Promise<void> {
     const { store, clock, policy, logger, sessionId, timings, fence, outbox } = this.#run
     const { blobs, owner } = this.#parts
     const closeMs = Math.min(timings.closeMs, timeoutMs / 5)
@@ -88,7 +90,7 @@ export class SessionEnding {
       blobs.close()
       // Of the local disk alone, so a store that keeps the end waiting until it is cut must not spoil it.
       const syncing = clean && this.#syncTree(timeoutMs - closeMs)
-      const stored = clean && (await this.#storeLast(signal, failures))
+      const stored = clean && (await this.#storeLast(signal, onlyIfNew, failures))
       // A run that lost the session writes nothing more, not even its marker's end.
       if (fence.reason === undefined) {
         await owner.release(signal)
@@ -108,11 +110,11 @@ export class SessionEnding {
   }
 
   /** True when the store holds everything that is in the tree. */
-  async #storeLast(signal: AbortSignal, failures: Error[]): Promise<boolean> {
+  async #storeLast(signal: AbortSignal, onlyIfNew: boolean, failures: Error[]): Promise<boolean> {
     this.#run.journal = undefined
     try {
       this.#run.fence.check()
-      const last = this.#parts.slot.request({ trigger: 'shutdown', signal })
+      const last = this.#parts.slot.request({ trigger: 'shutdown', signal, onlyIfNew })
       const { error, result } = await raceSignal(last, signal)
       if (error !== undefined) throw error
       return result?.unstored.length === 0

@@ -1,5 +1,8 @@
 import { MANIFEST_SCHEMA_VERSION, pathRecord, type Manifest, type ManifestEntry, type MixedFrom } from './manifest.ts'
-import { immutableKind } from '../tree/names.ts'
+import { NexusError } from '@nexus/errors'
+import { ENGINE_DIRECTORIES, immutableKind } from '../tree/names.ts'
+import { conflictSteps } from './manifest-parse.ts'
+import { forEachSliced, sortSliced } from './sliced.ts'
 import type { Slices } from '@nexus/host'
 import type { Unstorable, WalkedTree } from '../tree/tree-walk.ts'
 
@@ -31,34 +34,38 @@ export interface ManifestParts {
  * can't be stored was in the committed generation, and blobs and swept segments that are in the store but no longer on this
  * disk.
  *
- * @see spec 60, Turn-boundary snapshot; spec 40
+ * @see docs/formats/object-store.md
  */
 export async function buildManifest(parts: ManifestParts): Promise<Manifest> {
-  const { tree, stored, committed } = parts
-  const entries = new Map(stored)
+  const { tree, stored, committed, slices } = parts
+  const carried = new Map<string, ManifestEntry>()
   const links = new Map(tree.links)
-  const carriedDirs = new Map<string, number>()
+  const dirs = new Map(tree.dirs)
   const unstored = new Set(tree.unstorable.map(({ path }) => path))
   if (committed !== undefined) {
     const isUnstorable = coveredBy(tree.unstorable)
     const isFree = freePlaces(tree, stored)
     for (const path of committed.objects) {
-      if (parts.slices.due) await parts.slices.pause()
+      if (slices.due) await slices.pause()
+      if (stored.has(path)) continue
       const evicted = (isBlob(path) || parts.swept.has(path)) && !tree.files.has(path)
-      if (entries.has(path) || !(evicted || isUnstorable(path)) || !isFree(path)) continue
+      if (!(evicted || isUnstorable(path)) || !isFree(path)) continue
       const entry = await parts.carry(path)
       if (entry === undefined) unstored.add(path)
-      else entries.set(path, entry)
+      else carried.set(path, entry)
     }
-    for (const [path, { target }] of Object.entries(committed.links)) {
-      if (isUnstorable(path) && isFree(path) && !links.has(path)) links.set(path, target)
-    }
-    for (const [path, { mode }] of Object.entries(committed.dirs)) {
-      if (isUnstorable(path) && isFree(path)) carriedDirs.set(path, mode)
+    if (tree.unstorable.length > 0) {
+      await forEachSliced(Object.keys(committed.links), slices, (path) => {
+        const target = committed.links[path]?.target ?? ''
+        if (isUnstorable(path) && isFree(path) && !links.has(path)) links.set(path, target)
+      })
+      await forEachSliced(Object.keys(committed.dirs), slices, (path) => {
+        if (isUnstorable(path) && isFree(path)) dirs.set(path, committed.dirs[path]?.mode ?? DEFAULT_DIR_MODE)
+      })
     }
   }
-  const objects = [...entries.keys()].toSorted()
-  return {
+  const objects = await sortSliced(concat(stored.keys(), carried.keys()), slices)
+  const manifest: Manifest = {
     _schema_version: MANIFEST_SCHEMA_VERSION,
     session_id: parts.sessionId,
     generation: parts.generation,
@@ -67,13 +74,35 @@ export async function buildManifest(parts: ManifestParts): Promise<Manifest> {
     completed_at: parts.completedAt,
     key_prefix: parts.keyPrefix,
     objects,
-    entries: await recordEntries(objects, entries, parts.slices),
-    dirs: recordDirs(new Map([...carriedDirs, ...tree.dirs]), objects, links.keys()),
-    links: record([...links.keys()].toSorted(), (path) => ({ target: links.get(path) ?? '' })),
+    entries: await record(objects, slices, (path) => stored.get(path) ?? carried.get(path)),
+    dirs: await recordDirs(dirs, objects, links, slices),
+    links: await record(await sortSliced(links.keys(), slices), slices, (path) => ({ target: links.get(path) ?? '' })),
     journal: { last_seq: parts.lastSeq },
-    unstored: [...unstored].toSorted(),
+    unstored: await sortSliced(unstored, slices),
     ...(parts.mixedFrom === undefined ? {} : { mixed_from: parts.mixedFrom }),
   }
+  await refuseUnresumable(manifest, slices)
+  return manifest
+}
+
+/**
+ * What no host could restore is not committed, whatever put it together.
+ *
+ * @throws NexusError `CORRUPT` naming the path
+ */
+async function refuseUnresumable(manifest: Manifest, slices: Slices): Promise<void> {
+  const isLeaf = (path: string): boolean => manifest.entries[path] !== undefined || manifest.links[path] !== undefined
+  const misplaced = ENGINE_DIRECTORIES.find(isLeaf)
+  if (misplaced !== undefined) {
+    const message = `${misplaced} is no directory, and the engine keeps something of its own there: move it away`
+    throw new NexusError('CORRUPT', message, { op: 'snapshot', key: misplaced })
+  }
+  const steps = conflictSteps(manifest)
+  while (steps.next().done !== true) if (slices.due) await slices.pause()
+}
+
+function* concat<T>(...lists: Iterable<T>[]): Generator<T> {
+  for (const list of lists) yield* list
 }
 
 function isBlob(path: string): boolean {
@@ -96,11 +125,12 @@ function freePlaces(tree: WalkedTree, stored: ReadonlyMap<string, unknown>): (pa
 }
 
 /** Directories that don't come into being by themselves when the objects are written: empty ones, and unusual modes. */
-function recordDirs(
+async function recordDirs(
   dirs: ReadonlyMap<string, number>,
   objects: readonly string[],
-  links: Iterable<string>,
-): Manifest['dirs'] {
+  links: ReadonlyMap<string, string>,
+  slices: Slices,
+): Promise<Manifest['dirs']> {
   const implied = new Set<string>()
   const imply = (path: string): void => {
     for (let at = path.lastIndexOf('/'); at !== -1; at = path.lastIndexOf('/', at - 1)) {
@@ -109,40 +139,34 @@ function recordDirs(
       implied.add(parent)
     }
   }
-  for (const path of objects) imply(path)
-  for (const path of links) imply(path)
-  const out: [string, number][] = []
+  await forEachSliced(objects, slices, imply)
+  await forEachSliced(links.keys(), slices, imply)
+  const modes = new Map<string, number>()
+  const sorted = await sortSliced(dirs.keys(), slices)
   // Children sort after their parents, so backwards every directory is asked about after what lies below it.
-  for (const path of [...dirs.keys()].toSorted().toReversed()) {
+  await forEachSliced(sorted.toReversed(), slices, (path) => {
     const mode = (dirs.get(path) ?? 0) & PERMISSION_BITS
-    if (mode === DEFAULT_DIR_MODE && implied.has(path)) continue
-    out.push([path, mode])
+    if (mode === DEFAULT_DIR_MODE && implied.has(path)) return
+    modes.set(path, mode)
     imply(path)
-  }
-  const modes = new Map(out)
-  return record([...modes.keys()].toSorted(), (path) => ({ mode: modes.get(path) ?? DEFAULT_DIR_MODE }))
+  })
+  return record(sorted, slices, (path) => {
+    const mode = modes.get(path)
+    return mode === undefined ? undefined : { mode }
+  })
 }
 
-async function recordEntries(
-  objects: readonly string[],
-  entries: ReadonlyMap<string, ManifestEntry>,
+/** Paths for which there is no value are left out. */
+async function record<T>(
+  paths: readonly string[],
   slices: Slices,
-): Promise<Manifest['entries']> {
-  const out = pathRecord<ManifestEntry>()
-  for (const path of objects) {
-    if (slices.due) await slices.pause()
-    const entry = entries.get(path)
-    if (entry !== undefined) out[path] = entry
-  }
-  return out
-}
-
-function record<T>(paths: readonly string[], valueOf: (path: string) => T | undefined): Record<string, T> {
+  valueOf: (path: string) => T | undefined,
+): Promise<Record<string, T>> {
   const out = pathRecord<T>()
-  for (const path of paths) {
+  await forEachSliced(paths, slices, (path) => {
     const value = valueOf(path)
     if (value !== undefined) out[path] = value
-  }
+  })
   return out
 }
 

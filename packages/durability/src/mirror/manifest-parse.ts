@@ -48,9 +48,22 @@ export function* manifestSteps(bytes: Uint8Array, sessionId: string): Generator<
     yield* refuseConflicts(manifest)
     return manifest
   } catch (error) {
-    if (!(error instanceof Fault)) throw error
-    throw new NexusError('CORRUPT', `manifest ${key} is damaged: it ${error.message}`, { op: 'manifest.parse', key })
+    throw named(error, key)
   }
+}
+
+/** The demands of {@link manifestSteps} on which paths a manifest names together. Throws `CORRUPT` as that does. */
+export function* conflictSteps(manifest: Manifest): Generator<void> {
+  try {
+    yield* refuseConflicts(manifest)
+  } catch (error) {
+    throw named(error, sessionKeys(manifest.session_id).manifest)
+  }
+}
+
+function named(error: unknown, key: string): unknown {
+  if (!(error instanceof Fault)) return error
+  return new NexusError('CORRUPT', `manifest ${key} is damaged: it ${error.message}`, { op: 'manifest.parse', key })
 }
 
 function unknownVersion(version: unknown, key: string): NexusError {

@@ -4,6 +4,7 @@ import type { Failpoint, Logger, Slices, TreeCursor } from '@nexus/host'
 import type { Manifest, ManifestEntry } from './manifest.ts'
 import { ForeignDatabases } from '../capture/foreign.ts'
 import { CONFIRM_AGE_MS } from './snapshot-commit.ts'
+import { forEachSliced } from './sliced.ts'
 import type { SnapshotListing, StoredSizes } from './snapshot-listing.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
 import { OVERWRITING_RANK, planObjects, type PlannedObject, RANK_GROUPS } from '../capture/plan.ts'
@@ -79,7 +80,7 @@ export class TreeStorer {
         const plan = await this.#plan(tree, parts, copies)
         const settled = await this.#storePlanned(plan, uploader)
         if (settled || round === MAX_ROUNDS) {
-          this.#settle(tree, plan)
+          await this.#settle(tree, plan)
           return { tree, entries: this.#stored, uploaded: this.#uploaded, sizes: this.#sizes }
         }
         tree = await walker.lookAgain()
@@ -92,14 +93,15 @@ export class TreeStorer {
   #plan(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): Promise<PlannedObject[]> {
     const { committed, slices } = this.#options
     const staged = new Map([...parts.files, ...copies])
-    const named = new Set(committed?.objects)
+    // A manifest of version 1 has no entries.
+    const named = committed?.['_schema_version'] === 1 ? new Set(committed.objects) : undefined
     const sources = {
       tree,
       staged,
       isDatabase: (path: string) => path !== ACTIVE_SEGMENT_PATH,
       sealed: parts.journal?.sealed,
       committedEntry: (path: string) => committed?.entries[path],
-      isCommitted: (path: string) => named.has(path),
+      isCommitted: (path: string) => named?.has(path) ?? committed?.entries[path] !== undefined,
     }
     return planObjects(sources, slices)
   }
@@ -107,11 +109,16 @@ export class TreeStorer {
   /** @returns false when something was gone and the tree must be looked at again */
   async #storePlanned(plan: readonly PlannedObject[], uploader: Uploader): Promise<boolean> {
     const { concurrency, signal, listing, failpoint, slices, confirm } = this.#options
-    const open = plan.filter(({ path }) => !this.#stored.has(path) && !this.#unstorable.has(path))
-    for (const { kind } of open) if (kind !== undefined) listing.ask(kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
+    const open: PlannedObject[] = []
+    await forEachSliced(plan, slices, (object) => {
+      if (this.#stored.has(object.path) || this.#unstorable.has(object.path)) return
+      open.push(object)
+      if (object.kind !== undefined) listing.ask(object.kind === 'segment' ? JOURNAL_DIR : BLOBS_DIR)
+    })
     this.#sizes = await listing.sizes()
     await failpoint('snapshot:listed')
-    const todo = open.filter((object) => !this.#skipAtSight(object))
+    const todo: PlannedObject[] = []
+    await forEachSliced(open, slices, (object) => void (this.#skipAtSight(object) || todo.push(object)))
     let settled = true
     const store = async (object: PlannedObject, _index: number, laneSignal: AbortSignal): Promise<void> => {
       if (slices.due) await slices.pause()
@@ -201,14 +208,15 @@ export class TreeStorer {
   }
 
   /** What could not be stored is listed, what vanished for good is left out. */
-  #settle(tree: WalkedTree, plan: readonly PlannedObject[]): void {
-    const planned = new Set(plan.map(({ path }) => path))
-    for (const path of this.#stored.keys()) if (!planned.has(path)) this.#stored.delete(path)
-    for (const [path, unstorable] of this.#unstorable) if (planned.has(path)) tree.unstorable.push(unstorable)
-    for (const path of planned) {
-      if (this.#stored.has(path) || this.#unstorable.has(path)) continue
-      if (inodeAt(this.#options.cursor, path) === undefined) continue
+  async #settle(tree: WalkedTree, plan: readonly PlannedObject[]): Promise<void> {
+    const { cursor, slices } = this.#options
+    const planned = new Set<string>()
+    await forEachSliced(plan, slices, ({ path }) => {
+      planned.add(path)
+      if (this.#stored.has(path) || this.#unstorable.has(path) || inodeAt(cursor, path) === undefined) return
       tree.unstorable.push({ path, why: 'it kept being replaced while it was stored', tree: false })
-    }
+    })
+    await forEachSliced(this.#stored.keys(), slices, (path) => void (planned.has(path) || this.#stored.delete(path)))
+    for (const [path, unstorable] of this.#unstorable) if (planned.has(path)) tree.unstorable.push(unstorable)
   }
 }

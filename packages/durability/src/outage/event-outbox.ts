@@ -5,7 +5,7 @@ import type { DurabilityEvents, DurabilityEventType, Tell } from '../events.ts'
  * Events on their way to whoever listens. What happens is posted at once, in order; it goes out when the poster says so: never
  * while a snapshot holds the slot, and not before the journal runs and plugins are up.
  *
- * @see spec 10, Lifecycle
+ * @see docs/concepts/durability.md
  */
 export class EventOutbox {
   readonly #clock: Clock

@@ -21,7 +21,7 @@ export interface OutageState {
  * The time between the first failure and the moment when nothing is owed to the store any more: one
  * `session.storage.degraded`, then one `session.storage.recovered`.
  *
- * @see spec 60, Failure policy
+ * @see docs/concepts/durability.md
  */
 export class Outage {
   readonly #run: RunContext

@@ -50,7 +50,7 @@ export type DebtMark = number
  *
  * The delay timer is unref'd: an outage alone never keeps a process alive.
  *
- * @see spec 60, Failure policy
+ * @see docs/concepts/durability.md
  */
 export class RecoveryWorker {
   readonly #options: RecoveryOptions

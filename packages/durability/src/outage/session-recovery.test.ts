@@ -66,7 +66,9 @@ describe('a retry', () => {
     host.write('files/half.txt', 'half')
     host.backend.faults.heal()
     await commit
+    await host.durability.lastWords()
     await host.clock.advance(60_000)
+    await host.durability.lastWords()
     expect(host.seen('session.snapshot.result').map(({ trigger, ok }) => [trigger, ok])).toEqual([
       ['turn', false],
       ['request', true],
@@ -220,6 +222,8 @@ describe('the owner marker and the run', () => {
       { session_id: 's1', holder_pid: process.pid, heartbeat_age_seconds: 0, local_pid: process.pid },
     ])
     await cold.kill()
+    // Another process of this machine would not find the journal open in its own.
+    await a.journal.close()
     const warm = await TestHost.boot({ backend: a.backend, disk: a.disk })
     expect(warm.resolution?.tree).toBe('local')
     expect(warm.seen('session.owner.conflict')).toHaveLength(1)

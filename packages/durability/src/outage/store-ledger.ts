@@ -11,7 +11,7 @@ import type { RecoveryWorker } from './recovery.ts'
  * The books on what is stored and what is owed: turns what happened into policy, debts and events. Everything here is
  * synchronous, so that the books are in order before the snapshot slot is free; events are posted and go out later.
  *
- * @see spec 60, Failure policy
+ * @see docs/concepts/durability.md
  */
 export class StoreLedger {
   readonly outage: Outage

@@ -97,7 +97,7 @@ export interface OwnerKnowledge {
 /**
  * Detection only: nothing is refused because of a verdict, since it rests on clocks and pids.
  *
- * @see spec 60, Owner marker
+ * @see docs/concepts/durability.md
  */
 export function judgeOwner(marker: OwnerMarker | undefined, us: OwnerIdentity, known: OwnerKnowledge): OwnerVerdict {
   if (marker === undefined) return 'free'

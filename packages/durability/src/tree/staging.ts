@@ -84,7 +84,7 @@ export async function sweepStaging(
 
 function findStagingDirs(sessionsRoot: string): StagingDir[] {
   const found: StagingDir[] = []
-  for (const name of namesIn(sessionsRoot)) {
+  for (const name of namesIn(sessionsRoot, 'staging.sweep')) {
     const [, kind, sessionId] = NAME.exec(name) ?? []
     if (kind === undefined || !isSessionId(sessionId)) continue
     const path = join(sessionsRoot, name)
@@ -95,11 +95,12 @@ function findStagingDirs(sessionsRoot: string): StagingDir[] {
   return found
 }
 
-function namesIn(dir: string): string[] {
+/** The names in a directory; none when there is no such directory. Throws `LOCAL_IO` or `PERMISSION` when it can't be read. */
+export function namesIn(dir: string, op: string): string[] {
   try {
     return readdirSync(dir)
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return []
-    throw fromSystemError(error, 'staging.sweep', dir)
+    throw fromSystemError(error, op, dir)
   }
 }

@@ -335,7 +335,7 @@ export class TreeWalker {
     return path === '' ? this.#root : `${this.#root}/${path}`
   }
 
-  #tree(): WalkedTree {
+  async #tree(): Promise<WalkedTree> {
     const tree: WalkedTree = {
       files: new Map(),
       dirs: new Map(),
@@ -345,6 +345,7 @@ export class TreeWalker {
       unstorable: [],
     }
     for (const [path, record] of this.#dirs) {
+      if (this.#slices.due) await this.#slices.pause()
       if (path !== '') tree.dirs.set(path, record.stat.mode)
       for (const [name, stat] of record.files) tree.files.set(below(path, name), stat)
       for (const [name, target] of record.links) tree.links.set(below(path, name), target)

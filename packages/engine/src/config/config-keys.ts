@@ -78,8 +78,8 @@ export const CONFIG_KEYS = {
         doc: 'Age from which ended sessions are removed from this disk; `0` removes none. While the key is not written, only sessions that a store holds are removed.' },
       id_format: { kind: 'choice', of: ['timestamp', 'datetime_short', 'hex'], default: 'timestamp', whose: 'host',
         doc: 'How ids of new sessions are made.' },
-      restart: { kind: 'choice', of: ['refire', 'discard', 'last_commit'], notYet: ['last_commit'], default: 'refire', whose: 'host',
-        doc: 'What a resume does about an input whose turn was cut off: `refire` goes on with the local files and gives the input to the agent again, `discard` drops it, `last_commit` returns to the last commit and gives it again.' },
+      restart: { kind: 'choice', of: ['refire', 'discard', 'last_commit'], default: 'refire', whose: 'host',
+        doc: 'What a resume does about an input whose turn was cut off: `refire` goes on with the local files and gives the input to the agent again, `discard` drops it, `last_commit` sets the local tree aside, returns to the last commit and gives the input again; without a commit it is `refire`.' },
       resume_partial: { kind: 'replaced', by: 'restart', values: { true: 'refire', false: 'discard' }, whose: 'host',
         doc: 'The old name of `restart`.' },
       keep_stale: {

@@ -399,10 +399,6 @@ describe('what is not built yet', () => {
       'core: {object_store: {backend: test-store, bucket: b, verify_content: auto}}',
       /is not available in this version; leave it out/,
     ],
-    [
-      'core: {sessions: {restart: last_commit}}',
-      /last_commit is not available in this version; write refire or discard/,
-    ],
   ])('%j is refused as such', async (text, message) => {
     expect((await problems(text)).map((problem) => problem.message)).toEqual([expect.stringMatching(message)])
   })

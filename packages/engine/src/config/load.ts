@@ -76,12 +76,6 @@ export async function configFromObject(input: ConfigInput, options: ParseConfigO
   return readConfigObject(input, options)
 }
 
-/** The reference page of every configuration key, in Markdown, made from the schema. */
-export async function configReference(): Promise<string> {
-  const { configReferencePage } = await import('./config-reference.ts')
-  return configReferencePage()
-}
-
 /** Reads no more than the limit and one byte, whatever the path turns out to be. */
 async function readBounded(path: string): Promise<Uint8Array> {
   try {

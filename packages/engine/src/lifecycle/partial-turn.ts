@@ -1,10 +1,22 @@
-import { REFIRED_SOURCE, type OpenTurn } from '@nexus/journal'
+import { join } from 'node:path'
+import { readOpenTurn, REFIRED_SOURCE, type OpenTurn } from '@nexus/journal'
 import type { EventBus } from '../bus/event-bus.ts'
 import type { EventMap } from '../bus/event-map.ts'
 import type { Logger } from '@nexus/host'
+import type { PlacedTree } from './place-tree.ts'
 
 /** What the agent is told of a call whose result the last run never saw. */
 const INTERRUPTED = 'interrupted: the process ended while the tool ran, and whether it took effect is not known'
+
+/**
+ * How the journal of a tree ends; undefined for a new one. Of a tree that was given up for the last commit, its unfinished
+ * input is what counts.
+ */
+export async function openTurnOf({ dir, resumed, openTurn: givenUp }: PlacedTree): Promise<OpenTurn | undefined> {
+  if (!resumed) return undefined
+  const open = await readOpenTurn(join(dir, 'journal'))
+  return givenUp === undefined ? open : { ...open, partialInput: givenUp.partialInput }
+}
 
 /**
  * Answers the tool calls that a killed run left open, so that a conversation built from the journal pairs every call with
@@ -27,7 +39,7 @@ export async function answerInterruptedCalls({ unansweredCalls }: OpenTurn, bus:
  * for an input that ends the process would end every process. Not awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never
  * rejects: a stop in between closes the bus, and the next resume finds the turn open again.
  *
- * @see spec 20, Reader and tools
+ * @see docs/concepts/session.md
  */
 export async function refirePartialTurn({ partialInput }: OpenTurn, bus: EventBus, logger: Logger): Promise<void> {
   if (partialInput === undefined) return

@@ -2,11 +2,13 @@ import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
+import { readOpenTurn, type OpenTurn } from '@nexus/journal'
 import type { SessionDurability } from '@nexus/durability'
 import { createSessionTree } from '../session/create-tree.ts'
 import {
   acquireSessionLock,
   adoptSessionLock,
+  type Logger,
   type SessionLock,
   type SessionLockOptions,
   writeLockFile,
@@ -19,6 +21,8 @@ export interface PlacedTree {
   lock: SessionLock
   /** False for a tree that this boot created. */
   resumed: boolean
+  /** How the journal of the tree ended that was given up for the last commit. */
+  openTurn?: OpenTurn | undefined
 }
 
 /** What a boot knows before there is a tree. */
@@ -32,8 +36,9 @@ export interface PlaceTreeRequest {
   fsync: boolean
   durability: SessionDurability | undefined
   lock: SessionLockOptions
-  /** Called with every lock that is taken, so that a later failure releases it. */
-  onLock: (lock: SessionLock) => void
+  /** A tree whose last run ended within a turn is given up for the last commit, where there is one. */
+  returnToCommit: boolean
+  logger: Logger
 }
 
 /**
@@ -42,20 +47,20 @@ export interface PlaceTreeRequest {
  * The order matters: an existing tree is locked before anything is decided about it, since the decision may rename it; a
  * tree that is hydrated or created arrives with our lock inside, so that no other process can slip in between.
  *
- * @throws SessionLockedError, StaleLocalTreeError, and whatever a failed hydration says
- * @see spec 10, Lifecycle
+ * @throws SessionLockedError, StaleLocalTreeError, and whatever a failed hydration says; nothing is held then
+ * @see docs/concepts/session.md
  */
 export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> {
   await makeRoot(request.sessionsRoot)
   const dir = join(request.sessionsRoot, request.sessionId)
-  const resumed = request.resume ? await resumeTree(request, dir) : await beginFresh(request)
-  if (resumed !== undefined) return { dir, lock: resumed, resumed: true }
+  const found = request.resume ? await resumeTree(request, dir) : await beginFresh(request)
+  if (found !== undefined) return { dir, resumed: true, ...found }
   try {
     return { dir, lock: await createTree(request, dir), resumed: false }
   } catch (error) {
     // Another process created the same session since we looked: its lock tells who.
     if (request.resume && isNexusError(error, 'PRECONDITION')) {
-      return { dir, lock: await lockTree(request, dir), resumed: true }
+      return { dir, lock: await acquireSessionLock(dir, request.lock), resumed: true }
     }
     throw error
   }
@@ -69,26 +74,45 @@ async function makeRoot(path: string): Promise<void> {
   }
 }
 
-/** The lock of the tree that the session goes on with; undefined when there is none anywhere. */
-async function resumeTree(request: PlaceTreeRequest, dir: string): Promise<SessionLock | undefined> {
-  const { durability } = request
-  const local = existsSync(dir) ? await lockTree(request, dir) : undefined
-  if (durability === undefined) return local
-  const { tree, keptAt } = await durability.resolveTree({
-    localExists: local !== undefined,
-    prepareStaging: async (staging) => writeLockFile(staging, request.lock),
-  })
-  if (keptAt !== undefined && local !== undefined) {
-    local.relocate(keptAt)
-    local.release()
+/** The tree that the session goes on with; undefined when there is none anywhere. */
+async function resumeTree(
+  { durability, lock: lockOptions, returnToCommit, logger, sessionId }: PlaceTreeRequest,
+  dir: string,
+): Promise<Pick<PlacedTree, 'lock' | 'openTurn'> | undefined> {
+  const local = existsSync(dir) ? await acquireSessionLock(dir, lockOptions) : undefined
+  if (durability === undefined) return local && { lock: local }
+  try {
+    const ended = local && returnToCommit ? await readOpenTurn(join(dir, 'journal')) : undefined
+    const openTurn = ended?.isPartialTurn === true || ended?.partialInput !== undefined ? ended : undefined
+    const { tree, keptAt } = await durability.resolveTree({
+      localExists: local !== undefined,
+      prepareStaging: async (staging) => writeLockFile(staging, lockOptions),
+      giveUpLocal: openTurn !== undefined,
+    })
+    if (keptAt !== undefined && local !== undefined) {
+      local.relocate(keptAt)
+      local.release()
+    }
+    if (tree === 'absent') return undefined
+    if (tree === 'hydrated') {
+      return { lock: await adoptSessionLock(dir), openTurn }
+    }
+    if (openTurn !== undefined) {
+      logger.warn(
+        { session_id: sessionId },
+        'no commit holds every completed turn of the local tree: going on with that',
+      )
+    }
+    return local && { lock: local }
+  } catch (error) {
+    local?.release()
+    throw error
   }
-  if (tree === 'absent') return undefined
-  return tree === 'local' ? local : await adopt(request, dir)
 }
 
 /** A session that was named just now is nowhere yet; what this machine remembers of the run begins empty. */
-async function beginFresh(request: PlaceTreeRequest): Promise<undefined> {
-  await request.durability?.resolveTree({ fresh: true, localExists: false, prepareStaging: async () => undefined })
+async function beginFresh({ durability }: PlaceTreeRequest): Promise<undefined> {
+  await durability?.resolveTree({ fresh: true, localExists: false, prepareStaging: async () => undefined })
 }
 
 async function createTree(request: PlaceTreeRequest, dir: string): Promise<SessionLock> {
@@ -98,17 +122,5 @@ async function createTree(request: PlaceTreeRequest, dir: string): Promise<Sessi
     ...(request.lock.clock === undefined ? {} : { clock: request.lock.clock }),
     prepareStaging: (staging) => writeLockFile(staging, request.lock),
   })
-  return await adopt(request, dir)
-}
-
-async function lockTree(request: PlaceTreeRequest, dir: string): Promise<SessionLock> {
-  const lock = await acquireSessionLock(dir, request.lock)
-  request.onLock(lock)
-  return lock
-}
-
-async function adopt(request: PlaceTreeRequest, dir: string): Promise<SessionLock> {
-  const lock = await adoptSessionLock(dir)
-  request.onLock(lock)
-  return lock
+  return await adoptSessionLock(dir)
 }

@@ -1,15 +1,18 @@
 import type { ObjectStore } from '@nexus/objectstore'
-import type { Clock, TimerHandle } from '@nexus/host'
+import { join } from 'node:path'
+import type { Logger, TimerHandle } from '@nexus/host'
 import {
+  holdsUnstoredTurns,
   isOurCommit,
   readCommittedManifest,
+  readLocalJournal,
   readMachineRecord,
-  removeMachineRecord,
   type Manifest,
 } from '@nexus/durability'
 import type { SweepClaim } from '@nexus/journal'
 import type { ResolvedOptions } from '../engine-options.ts'
-import { sweepJournals, sweepSessions } from '../session/retention.ts'
+import { sweepJournals, sweepSessions, sweepSetAside } from '../session/retention.ts'
+import { removeTemps } from './leftovers.ts'
 import type { RunningSession } from './running-session.ts'
 
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -36,32 +39,36 @@ function segmentsIn({ entries }: Manifest): SweepClaim['committed'] {
   )
 }
 
-/** A run that left a record and no word that all is stored: its local tree is the only whole copy. */
-function lastSnapshotFailed(sessionsRoot: string, sessionId: string): boolean {
+/** Whether only this disk has the newest turns of a session. What a killed run left after its last turn isn't counted. */
+async function lastSnapshotFailed(sessionsRoot: string, sessionId: string, logger: Logger): Promise<boolean> {
   const record = readMachineRecord(sessionsRoot, sessionId)
-  return record !== undefined && !record.stored
+  if (record === undefined || record.stored) return false
+  return holdsUnstoredTurns(record, await readLocalJournal(join(sessionsRoot, sessionId), logger))
 }
 
-async function sweepOnce({ id, loaded, store, background }: RunningSession, options: ResolvedOptions): Promise<void> {
+async function sweepOnce(
+  { id, dir, loaded, store, background }: RunningSession,
+  options: ResolvedOptions,
+): Promise<void> {
   const { sessions } = loaded.config.core
   const { clock, logger } = options
   const guards = {
     root: sessions.root,
     currentId: id,
-    lastSnapshotFailed: (sessionId: string) => lastSnapshotFailed(sessions.root, sessionId),
+    lastSnapshotFailed: (sessionId: string) => lastSnapshotFailed(sessions.root, sessionId, logger),
     clock,
     logger,
     signal: background.signal,
   }
   const committed = (sessionId: string): Promise<Manifest | undefined> =>
     commitOfTree(sessions.root, store, sessionId, background.signal)
-  const removed = await sweepSessions({
+  await removeTemps([dir, join(sessions.root, '.machine')], guards)
+  await sweepSessions({
     ...guards,
     retentionMs: sessions.retentionMs,
     explicit: sessions.retentionExplicit,
     isCommitted: async (sessionId) => (await committed(sessionId)) !== undefined,
   })
-  for (const sessionId of removed) await removeMachineRecord(sessions.root, sessionId)
   await sweepJournals({
     ...guards,
     retainDays: loaded.config.journal.retainDays,
@@ -70,13 +77,15 @@ async function sweepOnce({ id, loaded, store, background }: RunningSession, opti
       return manifest && segmentsIn(manifest)
     },
   })
+  await sweepSetAside({ ...guards, ...sessions.keepStale })
+  logger.debug({}, 'looked for what is past its retention')
 }
 
 /**
  * Removes what is past its retention: now, in the background, and once a day for as long as the run goes on. Never holds
  * the process, never fails the run.
  *
- * @see spec 10, Retention
+ * @see docs/concepts/session.md
  */
 export function startRetention(session: RunningSession, options: ResolvedOptions): void {
   const { clock, logger } = options
@@ -92,13 +101,8 @@ export function startRetention(session: RunningSession, options: ResolvedOptions
     if (!signal.aborted) schedule(() => void sweep())
   }
   const schedule = (run: () => void): void => {
-    timer = scheduleDaily(clock, run)
+    timer = clock.setTimeout(run, DAY_MS)
+    timer.unref()
   }
   void sweep()
-}
-
-function scheduleDaily(clock: Clock, run: () => void): TimerHandle {
-  const timer = clock.setTimeout(run, DAY_MS)
-  timer.unref()
-  return timer
 }

@@ -16,6 +16,8 @@ export interface ShutdownRequest {
   reason: string
   /** False after an abandon or a loss: nothing is written any more, here or in the store. */
   clean: boolean
+  /** Leave the last commit out when nothing but the session's own end has changed since the one before. */
+  onlyIfNew?: boolean
 }
 
 /** Shares of `engine.shutdown.drain_timeout`. The rest, and what they leave, is the store's: the last snapshot is whole. */
@@ -32,7 +34,8 @@ const CLOSING_SHARE = 0.2
  *   metadata could not write
  * @see docs/operations/running.md
  */
-export async function shutdownSession({ session, bus, fence, options, reason, clean }: ShutdownRequest): Promise<void> {
+export async function shutdownSession(request: ShutdownRequest): Promise<void> {
+  const { session, bus, fence, options, reason, clean, onlyIfNew = false } = request
   const { workspace, plugins, journal, storage, durability, loaded } = session
   const { logger, clock } = options
   const limitMs = loaded.config.engine.shutdown.drainTimeoutMs
@@ -70,7 +73,7 @@ export async function shutdownSession({ session, bus, fence, options, reason, cl
     const deadlineMs = closing.leftMs
     await step('journal', closing, () => (clean ? journal.close({ deadlineMs }) : journal.abandon()), clean)
     await step('databases', closing, () => storage.closeAll(), clean)
-    await durability?.finish({ clean, timeoutMs: total.leftMs })
+    await durability?.finish({ clean, onlyIfNew, timeoutMs: total.leftMs })
   } catch (error) {
     lost.unshift(error)
   } finally {

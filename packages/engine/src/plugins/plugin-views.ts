@@ -39,6 +39,9 @@ export type PluginStorage = View<Storage, typeof STORAGE>
 /** What of the journal a plugin sees: what was written, never a way to write past the bus. */
 export type PluginJournal = View<JournalWriter, typeof JOURNAL>
 
+/** What of the journal an embedder sees: its position, its barrier, projections. Events get there by way of the bus. */
+export type SessionJournal = PluginJournal & Readonly<Pick<JournalWriter, 'barrier'>>
+
 export function viewSession(session: SessionWorkspace): PluginSession {
   return viewOf(session, SESSION)
 }

@@ -17,7 +17,7 @@ export interface SessionTreeWriter {
  * The closed list of writers that bypass the workspace helpers. A test holds it against the sources: a file that writes
  * raw bytes and neither announces them nor stands here fails it, and so does a row whose file no longer writes.
  *
- * @see spec 10, Raw writers
+ * @see docs/concepts/session.md
  */
 export function sessionTreeWriters(): readonly SessionTreeWriter[] {
   return WRITERS
@@ -59,6 +59,12 @@ const WRITERS: readonly SessionTreeWriter[] = [
     writes: 'what session.appendFile() is asked to append',
     disposition: 'emit',
     why: 'the workspace announces each append as it is made, in the order of the changes to a path',
+  },
+  {
+    source: 'packages/engine/src/session/last-record.ts',
+    writes: 'what a crash left of the last record of a file of JSON lines, beside it',
+    disposition: 'emit',
+    why: 'the workspace announces the file that appears, and the append that follows',
   },
   {
     source: 'packages/engine/src/session/tree-files.ts',

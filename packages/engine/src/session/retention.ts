@@ -1,17 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { lstatSync, readdirSync, renameSync } from 'node:fs'
+import { existsSync, lstatSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep, type SweepClaim } from '@nexus/journal'
-import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
-import {
-  acquireSessionLock,
-  type Clock,
-  type Logger,
-  readLockState,
-  type SessionLock,
-  SessionLockedError,
-  silentLogger,
-} from '@nexus/host'
+import { isNexusError, systemCode } from '@nexus/errors'
+import { acquireSessionLock, type Clock, type Logger, readLockState, type SessionLock, silentLogger } from '@nexus/host'
 import {
   ACTIVE_SEGMENT_PATH,
   CONVERSATION_PATH,
@@ -20,7 +12,7 @@ import {
   META_PATH,
   TIMING_PATH,
 } from '@nexus/durability/names'
-import { removeStagingDir } from '@nexus/durability'
+import { namesIn, removeMachineRecord, removeSetAside, removeStagingDir, setAsideTrees } from '@nexus/durability'
 
 /** Which sessions no sweep may touch, besides those that a live process holds. */
 export interface RetentionGuards {
@@ -51,24 +43,25 @@ const REMOVING_NAME = /^\.removing-([A-Za-z0-9][A-Za-z0-9_-]*)-[0-9a-f]{16}$/
 const SIGNS_OF_USE = [META_PATH, ACTIVE_SEGMENT_PATH, JOURNAL_HEADER_PATH, TIMING_PATH, CONVERSATION_PATH]
 
 /**
- * Removes sessions that were not used for long, and says so by name. Never one that a live process holds, the one being
- * opened, one whose last snapshot failed, or a tree that was set aside. A session that can't be removed is logged and kept.
+ * Removes sessions that were not used for long, with what the machine remembers of them, and says so by name. Never one
+ * that a live process holds, the one being opened, or one whose last snapshot failed. A session that can't be removed is
+ * logged and kept; so is one that the user set a time for and that must stay.
  *
  * A session is locked while it is removed, and renamed away first: another process finds it whole or not at all.
  *
  * @returns the ids of the removed sessions
  * @throws NexusError `LOCAL_IO` or `PERMISSION` when `root` can't be read; the abort reason of `signal`
- * @see spec 10, Retention
+ * @see docs/concepts/session.md
  */
 export async function sweepSessions(options: SweepSessionsOptions): Promise<string[]> {
   const { root, retentionMs, clock, logger, signal } = options
   const removed: string[] = []
   if (retentionMs <= 0) return removed
   const usedBeforeMs = clock.now() - retentionMs
-  for (const name of namesIn(root)) {
+  for (const name of namesIn(root, 'retention.sweep')) {
     signal?.throwIfAborted()
     const leftover = REMOVING_NAME.exec(name)
-    if (leftover !== null) await finishRemoval(join(root, name), leftover[1] as string, logger)
+    if (leftover !== null) await finishRemoval(join(root, name), leftover[1] as string, options)
     if (!isSessionId(name)) continue
     try {
       if (await removeIfDue(name, usedBeforeMs, options)) removed.push(name)
@@ -85,7 +78,12 @@ async function removeIfDue(id: string, usedBeforeMs: number, options: SweepSessi
   const dir = join(root, id)
   // A directory without any of a session's files may be anybody's.
   const isDue = (): boolean => (lastUseMs(dir) ?? Number.POSITIVE_INFINITY) < usedBeforeMs
-  if (!isDue() || !(await isUnguarded(id, options))) return false
+  if (!isDue()) return false
+  const keeping = await whyKept(id, options)
+  if (keeping !== undefined) {
+    if (explicit) logger.info({ session_id: id, why: keeping }, 'kept a session past its retention')
+    return false
+  }
   if (!explicit && !(await holds(options.isCommitted, id, logger))) return false
   const lock = await lockForRemoval(dir, clock)
   if (lock === undefined) return false
@@ -97,7 +95,7 @@ async function removeIfDue(id: string, usedBeforeMs: number, options: SweepSessi
     renameSync(dir, doomed)
     lock.relocate(doomed)
     logger.info({ session_id: id, idle_days: idleDays, explicit }, 'removed a session past its retention')
-    await finishRemoval(doomed, id, logger)
+    await finishRemoval(doomed, id, options)
     return true
   } finally {
     lock.release()
@@ -126,7 +124,7 @@ export async function sweepJournals(
     logger,
     ...(signal === undefined ? {} : { signal }),
     claim: async (id) => {
-      if (!isSessionId(id) || !(await isUnguarded(id, options))) return undefined
+      if (!isSessionId(id) || (await whyKept(id, options)) !== undefined) return undefined
       // Held until its segments are gone: nobody opens the session meanwhile.
       const lock = await lockForRemoval(join(root, id), clock)
       if (lock === undefined) return undefined
@@ -138,16 +136,51 @@ export async function sweepJournals(
   })
 }
 
-async function isUnguarded(
+/**
+ * Removes trees that were set aside as older than the store, beyond the newest `count` of each session and after `days` days.
+ * Never one with turns that the store never got, one that nothing is known of, or one that a live process holds.
+ *
+ * @returns the removed paths
+ */
+export async function sweepSetAside({
+  root,
+  count,
+  days,
+  clock,
+  logger,
+  signal,
+}: Pick<RetentionGuards, 'root' | 'clock' | 'logger' | 'signal'> & { count: number; days: number }): Promise<string[]> {
+  const removed: string[] = []
+  const kept = new Map<string, number>()
+  for (const { path, sessionId, note } of setAsideTrees(root)) {
+    signal?.throwIfAborted()
+    if (note === undefined || note.forked || readLockState(path) === 'live') continue
+    const newer = kept.get(sessionId) ?? 0
+    kept.set(sessionId, newer + 1)
+    if (newer < count || clock.now() - note.setAsideAtMs < days * DAY_MS) continue
+    try {
+      await removeSetAside(path)
+      removed.push(path)
+      logger.info({ session_id: sessionId, path }, 'removed a tree that was set aside; the store holds its turns')
+    } catch (error) {
+      logger.warn({ err: error, session_id: sessionId, path }, 'a tree that was set aside could not be removed')
+    }
+  }
+  return removed
+}
+
+/** Why a session must stay, whatever its age; undefined when it may go. */
+async function whyKept(
   id: string,
   { root, currentId, lastSnapshotFailed, logger }: RetentionGuards,
-): Promise<boolean> {
-  if (id === currentId || readLockState(join(root, id)) === 'live') return false
+): Promise<string | undefined> {
+  if (id === currentId) return 'it is being opened'
+  if (readLockState(join(root, id)) === 'live') return 'a live process holds it'
   try {
-    return !(await lastSnapshotFailed(id))
+    return (await lastSnapshotFailed(id)) ? 'its last snapshot failed: only this disk has its newest turns' : undefined
   } catch (error) {
-    logger.debug({ err: error, session_id: id }, 'kept a session whose last snapshot is not known')
-    return false
+    logger.debug({ err: error, session_id: id }, 'what the store has of a session could not be told')
+    return 'whether its last snapshot failed is not known'
   }
 }
 
@@ -166,15 +199,18 @@ async function lockForRemoval(dir: string, clock: Clock): Promise<SessionLock | 
     // Quiet: that a session past its retention was once killed is no news.
     return await acquireSessionLock(dir, { transport: 'retention', clock, logger: silentLogger })
   } catch (error) {
-    if (error instanceof SessionLockedError || isNexusError(error, 'LOCKED') || isNexusError(error, 'NOT_FOUND')) {
+    if (isNexusError(error, 'LOCKED') || isNexusError(error, 'NOT_FOUND')) {
       return undefined
     }
     throw error
   }
 }
 
-async function finishRemoval(doomed: string, id: string, logger: Logger): Promise<void> {
+/** The record first: while the files are there, the next sweep comes back for both. */
+async function finishRemoval(doomed: string, id: string, { root, logger }: RetentionGuards): Promise<void> {
   try {
+    // Begun again under the same id, the session has a record of its own.
+    if (!existsSync(join(root, id))) await removeMachineRecord(root, id)
     await removeStagingDir(doomed)
   } catch (error) {
     logger.warn(
@@ -196,14 +232,5 @@ function mtimeOf(path: string): number | undefined {
   } catch (error) {
     if (systemCode(error) === 'ENOTDIR') return undefined
     throw error
-  }
-}
-
-function namesIn(root: string): string[] {
-  try {
-    return readdirSync(root)
-  } catch (error) {
-    if (systemCode(error) === 'ENOENT') return []
-    throw fromSystemError(error, 'retention.sweep', root)
   }
 }

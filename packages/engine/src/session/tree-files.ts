@@ -6,7 +6,9 @@ import {
   atomicWriteFile,
   type Failpoint,
   isEngineTempName,
+  type Logger,
   PathEscapeError,
+  silentLogger,
   syncData,
   syncDirectory,
   type TreeDirectory,
@@ -15,6 +17,7 @@ import {
   type TreeSlot,
 } from '@nexus/host'
 import { appendRecord } from './append-record.ts'
+import { endLastRecord } from './last-record.ts'
 import type { FileChange } from './file-events.ts'
 import { PathQueue } from './path-queue.ts'
 import { isAbsent, openToRead, refuseSpecial, wrongKind } from './regular-file.ts'
@@ -26,6 +29,7 @@ import { UnsyncedPaths } from './unsynced-paths.ts'
  */
 export type TreeFsync = 'turn-boundary' | 'every-event' | 'none'
 
+const NEWLINE = 0x0a
 const readDescriptor = promisify(readFile) as (fd: number) => Promise<Buffer>
 
 /** The file operations of a session tree; paths are canonical session-relative ones. Calls for one path run in order. */
@@ -35,8 +39,12 @@ export class TreeFiles {
   readonly #failpoint: Failpoint
   readonly #queue = new PathQueue()
   readonly #unsynced: UnsyncedPaths
+  readonly #logger: Logger
+  /** What our last append left, by path, of files of JSON lines. */
+  readonly #ends = new Map<string, { sizeBytes: number; hasNewline: boolean }>()
 
-  constructor(root: TreeRoot, fsync: TreeFsync, failpoint: Failpoint) {
+  constructor(root: TreeRoot, fsync: TreeFsync, failpoint: Failpoint, logger: Logger = silentLogger) {
+    this.#logger = logger
     this.#root = root
     this.#fsync = fsync
     this.#failpoint = failpoint
@@ -69,11 +77,39 @@ export class TreeFiles {
     })
   }
 
-  /** Appends in one write call. */
+  /**
+   * Appends in one write call. In a file of JSON lines the record before gets its newline when it lacks one; what a crash
+   * left of a record is put aside, and told.
+   */
   async append(path: string, bytes: Uint8Array, done: (change: FileChange) => void): Promise<void> {
     await this.#change(path, 'session.append', writeRefusal, async (slot) => {
-      done(await appendRecord(slot, bytes, this.#failpoint, (fd, created) => this.#appended(fd, slot, created)))
+      const isLines = slot.relPath.endsWith('.jsonl')
+      const record = isLines ? this.#onNewLine(slot, bytes, done) : bytes
+      const change = await appendRecord(slot, record, this.#failpoint, (fd, created) =>
+        this.#appended(fd, slot, created),
+      )
+      if (isLines) this.#ends.set(slot.relPath, { sizeBytes: change.sizeBytes, hasNewline: bytes.at(-1) === NEWLINE })
+      done(change)
     })
+  }
+
+  /** The record, with a newline before it where the last one lacks it. */
+  #onNewLine(slot: TreeSlot, bytes: Uint8Array, done: (change: FileChange) => void): Uint8Array {
+    const end = this.#ends.get(slot.relPath)
+    const isOurs = end !== undefined && end.sizeBytes === slot.stats?.size
+    if (slot.stats === undefined || bytes[0] === NEWLINE || (isOurs && end.hasNewline)) return bytes
+    // Once in a run: what is there before the first append can be of a run that was killed. Later it is somebody's who writes.
+    const { newline, torn } = endLastRecord(slot, end === undefined)
+    if (torn !== undefined) {
+      const { keptAt, offset, sizeBytes } = torn
+      this.#logger.warn(
+        { path: slot.relPath, offset, size: sizeBytes, kept_at: keptAt },
+        'the last record of a file was cut off: it was put aside, and the file goes on behind the one before',
+      )
+      this.#unsynced.addDirectory(slot.parent.relPath)
+      done({ path: keptAt, created: true, sizeBytes, offset: 0, bytesAdded: sizeBytes })
+    }
+    return newline ? Buffer.concat([Buffer.of(NEWLINE), bytes]) : bytes
   }
 
   async #appended(fd: number, slot: TreeSlot, created: boolean): Promise<void> {

@@ -120,7 +120,7 @@ export class SessionWorkspace {
     this.#fsync = options.fsync ?? 'turn-boundary'
     this.#logger = options.logger ?? silentLogger
     this.#failpoint = options.failpoint ?? noFailpoint
-    this.#files = new TreeFiles(root, this.#fsync, this.#failpoint)
+    this.#files = new TreeFiles(root, this.#fsync, this.#failpoint, this.#logger)
     this.#announcer = new FileAnnouncer(meta.id, root, options.bus, this.#logger)
     this.#blobHooks = options.blobHooks ?? {}
   }

@@ -18,7 +18,7 @@ export type LockVerdict = { state: 'live' } | { state: 'dead' | 'silent'; why: s
  * Judges the holder of a lock. Its pid counts only when it is of this boot and this pid namespace.
  *
  * @param nowMs by the clock of the file system that `file` is on
- * @see spec 10, Lifecycle
+ * @see docs/concepts/session.md
  */
 export function judgeLock(file: LockFile, processes: ProcessTable, nowMs: number): LockVerdict {
   const { holder } = file

@@ -38,7 +38,7 @@ const WAIT_LOOK_MS = 100
  *
  * @throws SessionLockedError when a live process or thread holds it for longer than `waitMs`, this one included
  * @throws NexusError `NOT_FOUND` when there is no such directory, `PERMISSION`, `LOCAL_IO`
- * @see spec 10, Lifecycle
+ * @see docs/concepts/session.md
  */
 export async function acquireSessionLock(dir: string, options: SessionLockOptions): Promise<SessionLock> {
   const { clock = systemClock, waitMs = 0, signal } = options

@@ -40,6 +40,7 @@ export async function snapshotJournal(options: SnapshotOptions): Promise<Journal
   // The instant: a size, a seq and a list of names, taken in one tick. Later appends land behind that size.
   const source = fs.openSync(`${dir}/${ACTIVE_SEGMENT}`, 'r')
   try {
+    refuseOther(fs, source, log.fd, `${dir}/${ACTIVE_SEGMENT}`)
     const [sizeBytes, lastSeq] = [log.sizeBytes, log.writtenSeq]
     const sealed = sealedFiles(dir, listNames(fs, dir)).map(({ name, path }) => describe(fs, name, path))
     const header = describe(fs, HEADER_FILE, `${dir}/${HEADER_FILE}`)
@@ -52,6 +53,16 @@ export async function snapshotJournal(options: SnapshotOptions): Promise<Journal
   } finally {
     fs.closeSync(source)
   }
+}
+
+/** What is at the name may be another file by now, or a link to one: nothing of it may get into a snapshot. */
+function refuseOther(fs: JournalFs, found: number, ours: number, path: string): void {
+  const [named, written] = [fs.fstatSync(found), fs.fstatSync(ours)]
+  if (named.ino === written.ino && named.dev === written.dev) return
+  throw new NexusError('CORRUPT', `${path} is not the file that the journal writes to: put that one back`, {
+    op: 'journal.snapshot',
+    key: path,
+  })
 }
 
 async function copyActive(fs: JournalFs, source: number, path: string, sizeBytes: number): Promise<void> {

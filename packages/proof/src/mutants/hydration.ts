@@ -24,7 +24,7 @@ export const hydrationMutants: readonly WrittenMutant[] = [
   {
     id: 'manifest-unscrubbed',
     breaks: 'restores a lock, sidecars and temporary files that a manifest names',
-    find: `const kept = left.length === 0 ? objects : objects.filter((path) => !neverCrosses(path))`,
+    find: `const kept = left.length === 0 ? objects : without(objects, left)`,
     replace: `const kept = objects`,
     tests: [unitTest('hydrate', 'with a manifest that names our lock')],
   },

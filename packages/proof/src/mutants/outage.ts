@@ -1,4 +1,4 @@
-import { unitTest, type WrittenMutant } from './mutant.ts'
+import { durabilityTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 /** What an outage does to turns, how it is paid back, and how a run ends in it. */
 export const outageMutants: readonly WrittenMutant[] = [
@@ -117,8 +117,8 @@ export const outageMutants: readonly WrittenMutant[] = [
   {
     id: 'last-snapshot-skipped',
     breaks: 'stops without a final snapshot',
-    find: `const stored = clean && (await this.#storeLast(signal, failures))`,
-    replace: `const stored = clean && signal.aborted`,
+    find: `const stored = clean && (await this.#storeLast(signal, onlyIfNew, failures))`,
+    replace: `const stored = clean && onlyIfNew && signal.aborted`,
     tests: [unitTest('session-durability', 'stores everything, removes the owner marker')],
   },
   {
@@ -133,7 +133,7 @@ export const outageMutants: readonly WrittenMutant[] = [
     breaks: 'lets a snapshot that runs go on when the run is abandoned',
     find: `fence.fall(this.closedError('was abandoned'))`,
     replace: `void fence`,
-    tests: [unitTest('session-blobs', 'on their way are drained by a stop, and dropped by an abandon')],
+    tests: [durabilityTest('fallen-fence', 'a run that is abandoned stores nothing more')],
   },
   {
     id: 'events-before-plugins',

@@ -130,7 +130,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'lost-lock-goes-on',
     breaks: 'goes on with a session whose lock another process took',
-    file: 'packages/engine/src/lifecycle/boot.ts',
+    file: 'packages/engine/src/lifecycle/open-parts.ts',
     find: `fence.fall(new NexusError('LOCKED'`,
     replace: `void (fence, new NexusError('LOCKED'`,
     tests: [engineTest('engine-lost', 'settles its run() with the reason')],
@@ -141,14 +141,6 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     file: 'packages/engine/src/engine.ts',
     find: `void told.finally(() => this.bus.close())`,
     replace: `void told`,
-    tests: [engineTest('engine-lost', 'writes nothing from then on, runs no handler')],
-  },
-  {
-    id: 'lost-run-still-records',
-    breaks: 'writes the journal of a session that another process has',
-    file: 'packages/engine/src/lifecycle/shutdown.ts',
-    find: `bus.setRecorder(undefined)`,
-    replace: '',
     tests: [engineTest('engine-lost', 'writes nothing from then on, runs no handler')],
   },
   {
@@ -178,9 +170,9 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'failing-journal-untold',
     breaks: 'raises nothing when the journal can not be written',
-    file: 'packages/engine/src/lifecycle/boot.ts',
-    find: `() => void bus.emit('core.error', { source: 'core.journal'`,
-    replace: `() => void ({ source: 'core.journal'`,
+    file: 'packages/engine/src/lifecycle/open-parts.ts',
+    find: `queueMicrotask(() => void request.bus.emit('core.error', payload))`,
+    replace: `void payload`,
     tests: [engineTest('failing-journal', 'is one core.error')],
   },
   {
@@ -190,5 +182,27 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     find: `if (holder.thread === undefined) return { state: 'live' }`,
     replace: `if (holder.pid > 0) return { state: 'live' }`,
     tests: [{ file: 'packages/host/test/lock-threads.test.ts', name: 'is refused while the thread runs' }],
+  },
+  {
+    id: 'close-stores-again',
+    breaks: 'stores a whole session again at a close with nothing new',
+    file: 'packages/engine/src/open-session.ts',
+    find: `engine.stop('close', { onlyIfNew: true })`,
+    replace: `engine.stop('close')`,
+    tests: [engineTest('close-unchanged', 'stores nothing when nothing has changed')],
+  },
+  {
+    id: 'close-forgets-bytes',
+    breaks: 'takes a file of the same size for an unchanged one at a close',
+    find: `(await digester.digest(fd, { sizeHint, slices })).sha256 === entry.sha256`,
+    replace: `(await digester.digest(fd, { sizeHint, slices })).sha256 !== ''`,
+    tests: [engineTest('close-unchanged', 'stores it when %s since the last commit')],
+  },
+  {
+    id: 'close-forgets-events',
+    breaks: 'does not store at a close what was only journaled',
+    find: `if (!ofMeta && !OF_ITSELF.test(type)) return false`,
+    replace: `void ofMeta`,
+    tests: [engineTest('close-unchanged', 'stores it when %s since the last commit')],
   },
 ]

@@ -56,8 +56,8 @@ export const snapshotMutants: readonly WrittenMutant[] = [
   {
     id: 'unstored-dropped',
     breaks: 'drops the committed version of a file that can not be stored now, and of blobs that were evicted',
-    find: `if (entries.has(path) || !(evicted || isUnstorable(path)) || !isFree(path)) continue`,
-    replace: `if (entries.has(path) || evicted || isUnstorable(path) || !isFree(path)) continue`,
+    find: `if (!(evicted || isUnstorable(path)) || !isFree(path)) continue`,
+    replace: `if (evicted || isUnstorable(path) || !isFree(path)) continue`,
     tests: [
       unitTest('snapshot', 'keeps its committed version named'),
       unitTest('snapshot', 'that were evicted here stay named'),
@@ -112,5 +112,47 @@ export const snapshotMutants: readonly WrittenMutant[] = [
       await this.#work.announce(outcome)
       this.#free()`,
     tests: [unitTest('snapshot-slot', 'a handler of the result can ask again and wait for it')],
+  },
+  {
+    id: 'replaced-place-committed',
+    breaks: 'commits what took the place of a file or a directory of the engine',
+    find: `setAsideReplaced(tree, { committed, staged: parts.files, lost: parts.lostDatabases, cursor })`,
+    replace: `void setAsideReplaced`,
+    tests: [durabilityTest('replaced-places', 'no commit that hides what was committed')],
+  },
+  {
+    id: 'replaced-journal-committed',
+    breaks: 'commits a session whose journal lies behind a link, or has no header',
+    find: `if (found !== undefined && (found.size > 0n || path !== JOURNAL_HEADER_PATH)) continue`,
+    replace: `if (path !== '' || found === undefined) continue`,
+    tests: [durabilityTest('replaced-places', 'no commit that hides what was committed')],
+  },
+  {
+    id: 'exhaustion-unstored',
+    breaks: 'takes a machine that has run out of descriptors for a file that can not be read',
+    find: `if (UNREADABLE.has(code)) return`,
+    replace: `if (UNREADABLE.has(code) || code !== '') return`,
+    tests: [
+      unitTest('tree-walk', 'fails the walk, wherever'),
+      unitTest('upload', 'is nothing of the file when the machine'),
+    ],
+  },
+  {
+    id: 'engine-file-through-link',
+    breaks: 'lets a link inside the session lead a write to a file of the engine',
+    file: 'packages/engine/src/session/tree-files.ts',
+    find: `const refused = refusal(named.relPath) !== undefined`,
+    replace: `const refused = false`,
+    tests: [
+      { file: 'packages/engine/src/session/workspace.test.ts', name: 'can not be reached through a link inside' },
+    ],
+  },
+  {
+    id: 'record-swallowed',
+    breaks: 'appends to the line of a record that lacks its newline',
+    file: 'packages/engine/src/session/tree-files.ts',
+    find: `return newline ? Buffer.concat([Buffer.of(NEWLINE), bytes]) : bytes`,
+    replace: `return bytes`,
+    tests: [{ file: 'packages/engine/src/session/last-record.test.ts', name: 'begins a line of its own' }],
   },
 ]

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { dirname, join, relative, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { workspacePackages } from '../workspace.mjs'
 import { folderOf, importsOf, isSource, packageOf, targetOf, textsOf } from './sources.mjs'
 
@@ -64,27 +64,36 @@ function folderProblems({ directory, manifest }, sources, { folders, mostFiles }
   if (rows === undefined) return [`${manifest.name} has no rows in arrows/folders.mjs: say what its folders may import`]
   const problems = cycleProblems(manifest.name, rows)
   const files = new Map()
+  const seen = new Set()
   for (const { path, where, imports } of sources) {
     const folder = folderOf(directory, path)
     files.set(folder, (files.get(folder) ?? 0) + 1)
-    const allowed = rows[folder]
+    const place = placeOf(directory, path, rows)
+    seen.add(place)
+    const allowed = rows[place]
     if (allowed === undefined) continue
-    for (const specifier of imports.filter((name) => name.startsWith('.'))) {
-      const target = folderOf(directory, resolve(dirname(path), specifier))
-      if (target !== folder && !allowed.includes(target))
-        problems.push(`${where} imports ${specifier}: ${folder} may not import ${target} (arrows/folders.mjs)`)
+    for (const specifier of imports.filter((name) => name.startsWith('.') && /\.m?ts$/.test(name))) {
+      const target = placeOf(directory, resolve(dirname(path), specifier), rows)
+      if (target !== place && !allowed.includes(target))
+        problems.push(`${where} imports ${specifier}: ${place} may not import ${target} (arrows/folders.mjs)`)
     }
   }
   for (const [folder, count] of files) {
     const where = relative(dirname(dirname(directory)), join(directory, 'src', folder))
-    if (rows[folder] === undefined) problems.push(`${where} has no row in arrows/folders.mjs: say what it may import`)
+    if (folder !== '.' && rows[folder] === undefined)
+      problems.push(`${where} has no row in arrows/folders.mjs: say what it may import`)
     if (count > mostFiles) problems.push(`${where} holds ${count} sources, and ${mostFiles} are the most: divide it`)
   }
-  for (const folder of Object.keys(rows)) {
-    if (!files.has(folder))
-      problems.push(`${manifest.name} has a row in arrows/folders.mjs for ${folder}, which is gone`)
+  for (const place of Object.keys(rows)) {
+    if (!seen.has(place)) problems.push(`${manifest.name} has a row in arrows/folders.mjs for ${place}, which is gone`)
   }
   return problems
+}
+
+/** The row that a source goes by: its folder's, but for a file of `src` itself that has one of its own. */
+function placeOf(directory, path, rows) {
+  const folder = folderOf(directory, path)
+  return folder === '.' && rows[basename(path)] !== undefined ? basename(path) : folder
 }
 
 /** The table itself must not allow a cycle; then the sources, held to it, have none. */

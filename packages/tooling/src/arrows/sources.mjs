@@ -13,9 +13,10 @@ export function textsOf(directory) {
   })
 }
 
-/** Whether it is among what a package publishes: in `src`, and no test. */
+/** Whether it is among what a package publishes: in `src`, no test, and not in `testing`, which is for the tests of others. */
 export function isSource(directory, path) {
-  return path.startsWith(join(directory, 'src/')) && /\.m?ts$/.test(path) && !/\.test(-d)?\.ts$/.test(path)
+  const within = relative(join(directory, 'src'), path)
+  return !/^\.\.|^testing\//.test(within) && /\.m?ts$/.test(within) && !/\.test(-d)?\.ts$/.test(within)
 }
 
 /** Every module that a source names in an import or export, types included. */

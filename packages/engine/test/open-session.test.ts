@@ -1,0 +1,134 @@
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { createMemoryBackend } from '@nexus/objectstore-memory-test'
+import { silentLogger } from '@nexus/host'
+import { tempDir } from '@nexus/host/testing'
+import { describe, expect, it } from 'vitest'
+import { openSession, type NexusEvent, type OpenSessionOptions } from '../src/index.ts'
+import { listArchives, restoreSession, rewindSession } from '../src/journal.ts'
+
+const logger = silentLogger
+
+describe('openSession', () => {
+  it('hands over every event from the first on, what the boot found out included', async () => {
+    const store = createMemoryBackend()
+    const [hostA, hostB] = [tempDir(), tempDir()]
+    const onA = await openSession({ id: 's1', root: hostA, store, logger })
+    await onA.workspace.writeFile('files/a', 'a')
+    await onA.commit()
+    await onA.abandon()
+    const onB = await openSession({ id: 's1', root: hostB, store, logger })
+    await onB.workspace.writeFile('files/a', 'b')
+    await onB.close()
+    const seen: NexusEvent[] = []
+    const back = await openSession({ id: 's1', root: hostA, store, logger, onEvent: (event) => void seen.push(event) })
+    expect(seen[0]?.type).toBe('core.boot')
+    expect(seen.map(({ type }) => type)).toContain('session.local.stale')
+    expect((await back.workspace.readFile('files/a')).toString()).toBe('b')
+    await back.close()
+  })
+
+  it('says whether the session existed, and how it stands, also after the end', async () => {
+    const root = tempDir()
+    const first = await openSession({ id: 's1', root, logger })
+    expect([first.resumed, first.status().phase]).toEqual([false, 'running'])
+    await first.close()
+    expect(first.status().phase).toBe('stopped')
+    const second = await openSession({ id: 's1', root, logger })
+    expect(second.resumed).toBe(true)
+    await second.close()
+  })
+
+  it('closes at the end of an `await using`', async () => {
+    const root = tempDir()
+    let seen: () => string = () => ''
+    {
+      await using session = await openSession({ id: 's1', root, logger })
+      seen = () => session.status().phase
+      expect(seen()).toBe('running')
+    }
+    expect(seen()).toBe('stopped')
+  })
+
+  it('stores nothing when it is closed and nothing changed since the last commit', async () => {
+    const store = createMemoryBackend()
+    const session = await openSession({ id: 's1', root: tempDir(), store, logger })
+    await session.workspace.writeFile('files/a', 'a')
+    await session.commit()
+    const puts = (): string[] => store.faults.calls.filter(({ op }) => op === 'put').map(({ key }) => key)
+    const before = puts().length
+    await session.close()
+    expect(before).toBeGreaterThan(0)
+    expect(puts().slice(before)).toEqual([])
+    const other = await openSession({ id: 's1', root: tempDir(), store, logger })
+    await other.workspace.writeFile('files/a', 'b')
+    await other.close()
+    expect(puts().slice(before)).toContain('sessions/s1/files/a')
+  })
+
+  it('waits no longer for a commit than it was told', async () => {
+    const store = createMemoryBackend()
+    const session = await openSession({ id: 's1', root: tempDir(), store, logger })
+    await expect(session.commit({ signal: AbortSignal.abort(new Error('enough')) })).rejects.toThrow('enough')
+    await session.commit({ reason: 'again', timeoutMs: 60_000 })
+    await session.close()
+  })
+
+  it('takes the journal and engine blocks, and refuses what is wrong in them', async () => {
+    const root = tempDir()
+    const config = { journal: { fsync: 'none' as const }, engine: { shutdown: { drain_timeout: '2s' as const } } }
+    const session = await openSession({ id: 's1', root, logger, config })
+    await session.close()
+    await expect(openSession({ root, logger, config: { journal: { fsync: 'often' as never } } })).rejects.toThrow(
+      /often/,
+    )
+  })
+
+  it.each([
+    [{ id: 7 }, 'id'],
+    [{ root: new URL('file:///tmp') }, 'root'],
+    [{ store: 'fs' }, 'store'],
+    [{ store: {} }, 'store'],
+    [{ config: { core: {} } }, 'config'],
+    [{ onEvent: {} }, 'onEvent'],
+    [{ logger: 'silent' }, 'logger'],
+    [{ waitForLock: '5s' }, 'waitForLock'],
+    [{ waitForLock: -1 }, 'waitForLock'],
+    [{ stoer: {} }, 'stoer'],
+    [{ constructor: 1 }, 'constructor'],
+  ])('refuses %j before anything is touched', async (options, key) => {
+    const root = tempDir()
+    const given = { root, ...options } as OpenSessionOptions
+    await expect(openSession(given)).rejects.toMatchObject({ code: 'INVALID_ARGUMENT', key })
+    expect(readdirSync(root)).toEqual([])
+  })
+
+  it('refuses a session that is open, as something to try again', async () => {
+    const root = tempDir()
+    const first = await openSession({ id: 's1', root, logger })
+    await expect(openSession({ id: 's1', root, logger })).rejects.toMatchObject({ code: 'LOCKED', retryable: true })
+    const waiting = openSession({ id: 's1', root, logger, waitForLock: 20_000 })
+    await first.close()
+    await (await waiting).close()
+  })
+})
+
+describe('going back in a journal', () => {
+  it('is refused while the session is open, and the next boot goes on from there', async () => {
+    const store = createMemoryBackend()
+    const root = tempDir()
+    const session = await openSession({ id: 's1', root, store, logger })
+    await session.bus.emit('agent.turn.end', { turn_id: 't1', session_id: 's1' })
+    const { dir } = session
+    await expect(rewindSession(dir, 1)).rejects.toMatchObject({ code: 'LOCKED' })
+    await session.close()
+    const { lastSeq, archive } = await rewindSession(dir, 2)
+    expect(lastSeq).toBe(2)
+    expect(readdirSync(dir)).not.toContain('session.lock')
+    const again = await openSession({ id: 's1', root, store, logger })
+    await again.close()
+    expect(readdirSync(join(root, 'sessions')).filter((name) => name.startsWith('.stale'))).toEqual([])
+    expect((await listArchives(join(dir, 'journal'))).map(({ name }) => name)).toContain(archive)
+    expect((await restoreSession(dir, archive)).lastSeq).toBeGreaterThan(2)
+  })
+})
