@@ -187,7 +187,7 @@ class SnapshotRun {
     this.#refuseLostJournal(lastSeq)
     if (committed !== undefined && this.#options.onlyIfNew === true) {
       const files = { cursor: this.#cursor, staged: parts.files }
-      const closing = { ...files, committed, digester: sharedDigester(), slices: this.#slices }
+      const closing = { ...files, committed, digester: sharedDigester(this.#logger), slices: this.#slices }
       if (await holdsNothingNew(closing)) return unchangedResult(committed, parts, performance.now() - startedMs)
     }
     await this.#failpoint('snapshot:staged')
