@@ -10,6 +10,7 @@ export { noFailpoint, type Failpoint, type SyncFailpoint } from './failpoint.ts'
 
 // This process among others
 export { Fence } from './fence.ts'
+export { WorkerStarter, type WorkerStarterOptions } from './worker-starter.ts'
 export { isRunning, systemProcesses, type ProcessIdentity, type ProcessTable } from './process-identity.ts'
 export { acquireSessionLock, adoptSessionLock, readLockState, writeLockFile } from './lock/session-lock.ts'
 export type { SessionLockOptions } from './lock/session-lock.ts'

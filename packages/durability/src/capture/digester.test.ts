@@ -14,8 +14,10 @@ import {
 import { execFileSync, fork } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
+import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { Slices } from '@nexus/host'
+import { silentLogger, Slices } from '@nexus/host'
 import { FileDigester } from './digester.ts'
 
 const LARGE = 9 * 1024 * 1024
@@ -107,13 +109,46 @@ describe('the digester', () => {
     expect(digests.map(({ sha256 }) => sha256)).toEqual(files.map((_, n) => sha(`content ${n}`)))
   })
 
-  it('does everything on the caller thread where its worker can not be started', async () => {
-    for (const url of [new URL('./no-such-worker.ts', import.meta.url), new URL('https://example.invalid/worker.js')]) {
-      const crippled = new FileDigester(url)
+  it('does everything on the caller thread where its worker can not be started, and says so once', async () => {
+    for (const [url, reason] of [
+      [new URL('./no-such-worker.ts', import.meta.url), /no-such-worker\.ts; bundle it .*leave @nexus\/durability out/],
+      [new URL('https://example.invalid/worker.js'), /scheme file/],
+    ] as const) {
+      const crippled = new FileDigester({ workerUrl: url })
+      const warnings: string[] = []
+      crippled.logger = { ...silentLogger, warn: (_, text) => void warnings.push(text) }
       const paths = [put('a', 'one'), put('b', 'two')]
       const digests = await Promise.all(paths.map((path) => crippled.digest(path, beside)))
       expect(digests.map(({ sha256 }) => sha256)).toEqual([sha('one'), sha('two')])
       expect(await crippled.digest(put('c', 'three'), beside)).toMatchObject({ sha256: sha('three') })
+      expect(warnings).toEqual([expect.stringMatching(reason)])
+      expect(warnings[0]).toContain('main thread')
+    }
+  })
+
+  it('tries a worker that could not be started again after a pause', async () => {
+    const worker = join(dir, 'late.mjs')
+    const late = new FileDigester({ workerUrl: pathToFileURL(worker), restartMs: 20 })
+    const path = put('f', 'content')
+    const before = threads()
+    await late.digest(path, beside)
+    writeFileSync(worker, `import ${JSON.stringify(new URL('./digest-worker.ts', import.meta.url).href)}`)
+    await late.digest(path, beside)
+    expect(threads()).toBe(before)
+    await setTimeout(25)
+    expect(await late.digest(path, beside)).toMatchObject({ sha256: sha('content') })
+    expect(threads()).toBeGreaterThan(before)
+    await late.close()
+  })
+
+  it('ends its worker when that had nothing to do for a while, and starts another for the next large file', async () => {
+    const idle = new FileDigester({ idleMs: 200 })
+    const path = put('f', 'content')
+    const before = threads()
+    for (let round = 0; round < 2; round++) {
+      expect(await idle.digest(path, beside)).toMatchObject({ sha256: sha('content') })
+      expect(threads()).toBeGreaterThan(before)
+      await expect.poll(threads).toBe(before)
     }
   })
 

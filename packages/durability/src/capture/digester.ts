@@ -1,6 +1,13 @@
-import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
-import { type FileDigest, type HashOptions, hashSteps, type Slices } from '@nexus/host'
+import type { Worker } from 'node:worker_threads'
+import {
+  type FileDigest,
+  type HashOptions,
+  hashSteps,
+  type Logger,
+  silentLogger,
+  type Slices,
+  WorkerStarter,
+} from '@nexus/host'
 import type { DigestBatch, DigestReply } from './digest-worker.ts'
 
 /** A file to hash. */
@@ -22,25 +29,41 @@ interface Pending {
 const INLINE_BYTES = 8 * 1024
 // From here on the caller waits for a worker that is only starting (some 20 ms), and doesn't do it in slices.
 const WORTH_WAITING_BYTES = 8 * 1024 * 1024
-// Hashed inline since the process began: beyond it a worker is started, for what comes next.
+// Hashed inline since the last worker was started: beyond it a worker is started, for what comes next.
 const WARM_UP_BYTES = 1024 * 1024
 
 /**
- * Hashes files beside the event loop: in one worker thread for the whole process, started when there is enough to do, and
- * in slices on the caller's thread until then, or for good where a worker can't be started (a bundle without its file).
+ * Hashes files beside the event loop: in one worker thread for the whole process, started when there is enough to do and
+ * ended when it had nothing to do for a while. Until then, and where a worker can't be started, files are hashed in slices on
+ * the caller's thread.
  */
 export class FileDigester {
-  readonly #workerUrl: URL
+  /** Hears of workers that can't be started. */
+  logger: Logger = silentLogger
+  readonly #starter: WorkerStarter
+  readonly #idleMs: number
+  #idle: NodeJS.Timeout | undefined
   #worker: Worker | undefined
   #online = false
-  #broken = false
   #inlineBytes = 0
   #nextId = 0
   readonly #pending = new Map<number, Pending>()
   #batch: number[] = []
 
-  constructor(workerUrl: URL = defaultWorkerUrl()) {
-    this.#workerUrl = workerUrl
+  constructor({
+    workerUrl,
+    idleMs = 10_000,
+    restartMs,
+  }: { workerUrl?: URL; idleMs?: number; restartMs?: number } = {}) {
+    this.#idleMs = idleMs
+    this.#starter = new WorkerStarter({
+      name: 'digest-worker',
+      moduleUrl: import.meta.url,
+      work: 'files are hashed',
+      packageName: '@nexus/durability',
+      workerUrl,
+      pauseMs: restartMs,
+    })
   }
 
   /**
@@ -56,19 +79,20 @@ export class FileDigester {
   }
 
   #isWorthHanding(sizeHint: number): boolean {
-    if (this.#broken || sizeHint <= INLINE_BYTES) return false
-    if (this.#online || sizeHint >= WORTH_WAITING_BYTES) return true
-    if (this.#inlineBytes > WARM_UP_BYTES) this.#start()
-    return false
+    if (sizeHint <= INLINE_BYTES) return false
+    if (this.#online) return true
+    if (sizeHint >= WORTH_WAITING_BYTES || this.#inlineBytes > WARM_UP_BYTES) this.#start()
+    return sizeHint >= WORTH_WAITING_BYTES && this.#worker !== undefined
   }
 
   /** Ends the worker. A later digest starts another. */
   async close(): Promise<void> {
+    clearTimeout(this.#idle)
     await this.#worker?.terminate()
   }
 
   #hand(file: string | number, options: DigestOptions): Promise<FileDigest> {
-    this.#start()
+    clearTimeout(this.#idle)
     return new Promise((resolve, reject) => {
       const id = this.#nextId++
       // A worker that owes an answer holds the process, an idle one doesn't.
@@ -94,30 +118,25 @@ export class FileDigester {
   }
 
   #start(): void {
-    if (this.#worker !== undefined || this.#broken) return
-    try {
-      const worker = new Worker(this.#workerUrl, {
-        name: 'nexus-digest',
-        // Flags of the process, like --input-type, are not for this thread. Sources need their loader.
-        ...(this.#workerUrl.pathname.endsWith('.js') ? { execArgv: [] } : {}),
-      })
-      worker.unref()
-      worker.on('message', (replies: DigestReply[]) => this.#settle(replies))
-      // 'exit' follows, and is where the rest is done.
-      worker.on('error', () => (this.#broken = true))
-      worker.on('exit', () => {
-        this.#worker = undefined
-        this.#online = false
-        this.#fallBack()
-      })
-      this.#worker = worker
-    } catch {
-      this.#broken = true
-    }
+    if (this.#worker !== undefined) return
+    const worker = this.#starter.start(this.logger)
+    if (worker === undefined) return
+    worker.unref()
+    worker.on('message', (replies: DigestReply[]) => this.#settle(replies))
+    worker.on('error', (error) => this.#starter.failed(error, this.logger))
+    // Also after an 'error'.
+    worker.on('exit', () => {
+      this.#worker = undefined
+      this.#online = false
+      this.#fallBack()
+    })
+    this.#worker = worker
+    this.#inlineBytes = 0
   }
 
   #settle(replies: DigestReply[]): void {
     this.#online = true
+    this.#starter.succeeded()
     for (const reply of replies) {
       const pending = this.#pending.get(reply.id)
       if (pending === undefined) continue
@@ -125,7 +144,10 @@ export class FileDigester {
       if ('digest' in reply) pending.resolve(reply.digest)
       else pending.reject(Object.assign(new Error(reply.error.message), { code: reply.error.code }))
     }
-    if (this.#pending.size === 0) this.#worker?.unref()
+    if (this.#pending.size > 0) return
+    this.#worker?.unref()
+    clearTimeout(this.#idle)
+    this.#idle = setTimeout(() => void this.#worker?.terminate(), this.#idleMs).unref()
   }
 
   #fallBack(): void {
@@ -138,9 +160,11 @@ export class FileDigester {
 
 let shared: FileDigester | undefined
 
-/** The digester of this process. */
-export function sharedDigester(): FileDigester {
-  return (shared ??= new FileDigester())
+/** The digester of this process, which from now on tells `logger` of workers that can't be started. */
+export function sharedDigester(logger: Logger): FileDigester {
+  shared ??= new FileDigester()
+  shared.logger = logger
+  return shared
 }
 
 async function hashInline(file: string | number, { slices, ...options }: DigestOptions): Promise<FileDigest> {
@@ -155,9 +179,4 @@ async function hashInline(file: string | number, { slices, ...options }: DigestO
     // Closes the file when the pause was aborted.
     steps.return(undefined as never)
   }
-}
-
-// The worker's file has this file's extension: .ts from source, .js as built.
-function defaultWorkerUrl(): URL {
-  return new URL(`./digest-worker${extname(new URL(import.meta.url).pathname)}`, import.meta.url)
 }

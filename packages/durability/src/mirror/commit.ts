@@ -104,7 +104,7 @@ export class MirrorCommit {
       concurrency,
       listing,
       treeKey: this.#treeKey,
-      digester: sharedDigester(),
+      digester: sharedDigester(this.#context.logger),
       confirm: this.#fence.confirm,
     })
   }
@@ -171,7 +171,10 @@ export class MirrorCommit {
       throw error
     }
     const { size } = lstatSync(localPath)
-    const { sha256 } = await sharedDigester().digest(localPath, { sizeHint: size, slices: this.#captured.slices })
+    const { sha256 } = await sharedDigester(this.#context.logger).digest(localPath, {
+      sizeHint: size,
+      slices: this.#captured.slices,
+    })
     return { size, mode: 0o600, mtime_ns: String(BigInt(this.#context.clock.now()) * 1_000_000n), sha256 }
   }
 }

@@ -1,7 +1,6 @@
-import { extname } from 'node:path'
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import { NexusError } from '@nexus/errors'
-import { noFailpoint, type Logger, type SyncFailpoint } from '@nexus/host'
+import { noFailpoint, WorkerStarter, type Logger, type SyncFailpoint } from '@nexus/host'
 import { GATE_PASS, GATE_THROW, isAborted, throwWhenAborted, type CopyReply } from './copy-protocol.ts'
 import { runTask, type CopyOutcome, type CopyTask } from './copy-task.ts'
 
@@ -43,7 +42,6 @@ interface Thread {
 }
 
 const MAX_DEATHS = 2
-const MAX_RESTART_MS = 60_000
 
 /**
  * The threads in which large databases are copied: a few for the whole process, shared by every session in it, each with one
@@ -54,19 +52,22 @@ const MAX_RESTART_MS = 60_000
 export class CopyPool {
   readonly #maxThreads: number
   readonly #idleMs: number
-  readonly #restartMs: number
-  readonly #workerUrl: URL | undefined
+  readonly #starter: WorkerStarter
   readonly #threads = new Set<Thread>()
   #queue: Entry[] = []
-  #failedStarts = 0
-  #startAgainAtMs = 0
   #isWorkingHere = false
 
-  constructor({ maxThreads = 2, idleMs = 10_000, restartMs = 1000, workerUrl }: CopyPoolOptions = {}) {
+  constructor({ maxThreads = 2, idleMs = 10_000, restartMs, workerUrl }: CopyPoolOptions = {}) {
     this.#maxThreads = maxThreads
     this.#idleMs = idleMs
-    this.#restartMs = restartMs
-    this.#workerUrl = workerUrl
+    this.#starter = new WorkerStarter({
+      name: 'copy-worker',
+      moduleUrl: import.meta.url,
+      work: 'large databases are copied',
+      packageName: '@nexus/storage',
+      workerUrl,
+      pauseMs: restartMs,
+    })
   }
 
   /** Threads that live now. */
@@ -109,14 +110,9 @@ export class CopyPool {
   }
 
   #start(logger: Logger): Thread | undefined {
-    if (this.#threads.size >= this.#maxThreads || performance.now() < this.#startAgainAtMs) return undefined
-    let worker: Worker
-    try {
-      worker = startWorker(this.#workerUrl)
-    } catch (error) {
-      this.#startFailed(error, logger)
-      return undefined
-    }
+    if (this.#threads.size >= this.#maxThreads) return undefined
+    const worker = this.#starter.start(logger)
+    if (worker === undefined) return undefined
     const thread: Thread = { worker, ready: false, entry: undefined, idle: undefined }
     this.#threads.add(thread)
     let cause: unknown
@@ -131,7 +127,7 @@ export class CopyPool {
   #receive(thread: Thread, reply: CopyReply): void {
     if (reply.type === 'ready') {
       thread.ready = true
-      this.#failedStarts = 0
+      this.#starter.succeeded()
     } else if (reply.type === 'failpoint') {
       answerFailpoint(thread.entry, reply.name)
     } else {
@@ -157,7 +153,7 @@ export class CopyPool {
     const { entry } = thread
     if (entry !== undefined) {
       if (!thread.ready) {
-        this.#startFailed(cause, entry.logger)
+        this.#starter.failed(cause, entry.logger)
         this.#queue.unshift(entry)
       } else this.#diedOver(entry, cause)
     }
@@ -180,18 +176,6 @@ export class CopyPool {
     }
   }
 
-  #startFailed(cause: unknown, logger: Logger): void {
-    const waitMs = Math.min(this.#restartMs * 2 ** this.#failedStarts, MAX_RESTART_MS)
-    this.#startAgainAtMs = performance.now() + waitMs
-    // Once per outage. A bundler that left the worker file behind must not fill the log.
-    if (this.#failedStarts++ > 0) return
-    logger.warn(
-      { err: cause, retry_ms: waitMs },
-      'no storage worker can be started: until one can, large databases are copied on the main thread, which slows it down. ' +
-        'Raise the open files limit, or ship copy-worker.js beside the bundle',
-    )
-  }
-
   #workHere(): void {
     if (this.#isWorkingHere) return
     this.#isWorkingHere = true
@@ -203,7 +187,7 @@ export class CopyPool {
 
   async #drainHere(): Promise<void> {
     // As soon as threads may be tried again, or one lives, the rest is theirs.
-    while (this.#threads.size === 0 && performance.now() < this.#startAgainAtMs) {
+    while (this.#threads.size === 0 && this.#starter.isPaused) {
       const entry = this.#queue.shift()
       if (entry === undefined) return
       await runHere(entry).then(entry.resolve, entry.reject)
@@ -225,16 +209,6 @@ export function runHere({
   failpoint = noFailpoint,
 }: Pick<PoolTask, 'task' | 'abort' | 'failpoint'>): Promise<CopyOutcome> {
   return runTask(task, { failpoint, throwIfAborted: () => throwWhenAborted(abort), onMainThread: true })
-}
-
-// The file beside this one: TypeScript when run from source, JavaScript when built.
-function startWorker(url: URL | undefined): Worker {
-  const extension = extname(import.meta.url)
-  return new Worker(url ?? new URL(`./copy-worker${extension}`, import.meta.url), {
-    name: 'nexus-storage',
-    // What the process preloads for itself (tracing, for one) is no business of this thread. Sources need their loader.
-    ...(extension === '.js' ? { execArgv: [] } : {}),
-  })
 }
 
 function answerFailpoint(entry: Entry | undefined, name: string): void {

@@ -82,7 +82,7 @@ export class MirrorRestore {
       ...this.#options,
       treeKey: this.#keys.tree,
       tree,
-      digester: sharedDigester(),
+      digester: sharedDigester(logger),
       scratchDir,
       rawDir: store.capabilities.get ? undefined : join(scratchDir, engineTempName()),
     }
