@@ -172,105 +172,10 @@ async function captureAndCommit(
       memory,
       slices,
       concurrency,
-<<<<<<< HEAD
     },
     { signal: options.signal, beforeCommit, confirm },
   )
   return resultOf(commit, await staging, startedMs)
-=======
-      listing,
-      treeKey: this.#keys.tree,
-      logger: this.#logger,
-      memory: this.#memory,
-      digester: sharedDigester(this.#logger),
-      slices: this.#slices,
-      failpoint: this.#failpoint,
-    })
-  }
-
-  #tell({ unstorable, specials }: WalkedTree): void {
-    const session = { session_id: this.#options.sessionId }
-    for (const { path, why } of unstorable) {
-      if (this.#memory.isNews(`${path}: ${why}`))
-        this.#logger.warn({ ...session, path, why }, 'a file can not be stored')
-    }
-    for (const path of specials) {
-      if (this.#memory.isNews(`special ${path}`)) {
-        this.#logger.warn({ ...session, path }, 'a socket, FIFO or device has nothing to store and is left out')
-      }
-    }
-  }
-
-  /**
-   * Refuses to commit a session whose journal was removed or emptied, while it was closed or under its writer, over one that
-   * has it.
-   */
-  #refuseLostJournal(lastSeq: number): void {
-    const { sessionId, sessionDir, committed } = this.#options
-    if (committed === undefined || committed.journal.last_seq === 0) return
-    if (lastSeq > 0) return refuseReplacedJournal(this.#cursor)
-    throw new NexusError(
-      'CORRUPT',
-      `session ${sessionId}: its journal is gone, and the committed one ends at event ${committed.journal.last_seq}; not storing ` +
-        'over it. Boot the session again to restore the committed tree',
-      { op: 'snapshot', key: join(sessionDir, JOURNAL_DIR) },
-    )
-  }
-
-  async #manifestOf({ tree, entries, sizes }: StoredTree, lastSeq: number): Promise<Manifest> {
-    const { sessionId, generation, nonce, instanceId, mixedFrom, committed } = this.#options
-    return buildManifest({
-      sessionId,
-      generation,
-      nonce,
-      instanceId,
-      completedAt: new Date(this.#clock.now()).toISOString(),
-      keyPrefix: this.#keys.tree,
-      tree,
-      stored: entries,
-      lastSeq,
-      swept: new Set(
-        readSwept(join(this.#options.sessionDir, JOURNAL_DIR)).map(({ name }) => `${JOURNAL_DIR}/${name}`),
-      ),
-      carry: (path) => this.#carry(path, sizes),
-      slices: this.#slices,
-      ...(mixedFrom === undefined ? {} : { mixedFrom }),
-      ...(committed === undefined ? {} : { committed }),
-    })
-  }
-
-  /** The entry of an object that only the committed generation names, unless the store says that it lost it. */
-  async #carry(path: string, sizes: StoredTree['sizes']): Promise<ManifestEntry | undefined> {
-    const known = this.#options.committed?.entries[path]
-    // After a snapshot that failed the store may hold a later version of it than the committed one.
-    const isCertain = known !== undefined && !this.#memory.isUnsettled(path)
-    const entry = isCertain ? known : ((await this.#adopt(path)) ?? known)
-    const isListed = path.startsWith(`${BLOBS_DIR}/`) && sizes !== undefined
-    if (entry === undefined || (isListed && sizes.get(path) !== entry.size)) {
-      this.#logger.warn(
-        { session_id: this.#options.sessionId, path },
-        'the store does not hold a committed object any more',
-      )
-      return undefined
-    }
-    return entry
-  }
-
-  /** The entry of an object as it is in the store: where no manifest describes it, or not what is there now. */
-  async #adopt(path: string): Promise<ManifestEntry | undefined> {
-    if (!this.#store.capabilities.get) return undefined
-    const localPath = join(this.#stagingDir, 'adopted')
-    try {
-      await this.#store.get(`${this.#keys.tree}/${path}`, localPath, this.#waiting)
-    } catch (error) {
-      if (isNexusError(error, 'NOT_FOUND')) return undefined
-      throw error
-    }
-    const { size } = lstatSync(localPath)
-    const { sha256 } = await sharedDigester(this.#logger).digest(localPath, { sizeHint: size, slices: this.#slices })
-    return { size, mode: 0o600, mtime_ns: String(BigInt(this.#clock.now()) * 1_000_000n), sha256 }
-  }
->>>>>>> main
 }
 
 function resultOf(commit: LayoutCommit, parts: StagedParts, startedMs: number): SnapshotResult {
