@@ -81,7 +81,7 @@ function commit(fields: Partial<Manifest>, contents: Record<string, string> = {}
     unstored: [],
     ...fields,
   }
-  lab.plant(MANIFEST_KEY, serializeManifest(manifest as Manifest))
+  lab.plant(MANIFEST_KEY, serializeManifest(manifest))
 }
 
 describe('hydration of a session', () => {

@@ -167,7 +167,14 @@ async function captureAndCommit(
   const commit = await layout.commit(
     {
       ...capture,
-      ...{ generation, nonce, instanceId, sequence, trigger, turnId, sessionDir, mixedFrom },
+      generation,
+      nonce,
+      instanceId,
+      sequence,
+      trigger,
+      turnId,
+      sessionDir,
+      mixedFrom,
       parts: staging,
       memory,
       slices,
