@@ -10,7 +10,7 @@ const MARKER_SCHEMA_VERSION = 1
  * The commit marker: what a person who looks into the bucket reads first. Nothing restores from it. It may be one
  * generation behind the manifest, which is then right. Field names are as on the wire.
  *
- * @see spec 60, Turn-boundary snapshot
+ * @see docs/formats/object-store.md
  */
 export interface CommitMarker {
   _schema_version: number
