@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { sessionKeys } from '../tree/keys.ts'
 import type { Manifest } from './manifest.ts'
-import type { SnapshotTrigger } from '../commit/snapshot.ts'
+import type { SnapshotTrigger } from '../layout/layout.ts'
 
 /** The marker schema this build writes and reads. */
 const MARKER_SCHEMA_VERSION = 1
