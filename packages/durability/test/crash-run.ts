@@ -35,6 +35,8 @@ export interface CrashRun {
   /** Lines of the conversation. */
   turns(): string[]
   turn(id: string, work?: () => void): Promise<void>
+  /** As if the process were gone. */
+  abandon(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -93,6 +95,10 @@ export async function openCrashRun({ disk, bucket, failpoint = () => undefined }
       writeFileSync(conversation, [...turns(), id, ''].join('\n'))
       work()
       await bus.emit('agent.turn.end', { turn_id: id, session_id: 's1' })
+    },
+    async abandon() {
+      await durability.abandon()
+      await journal.close()
     },
     async stop() {
       await durability.detachInputs()

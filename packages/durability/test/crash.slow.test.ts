@@ -45,7 +45,7 @@ async function runChild(...args: string[]): Promise<{ killed: boolean; acknowled
 async function storeFirstTurn({ bucket, a }: Place): Promise<void> {
   const run = await openCrashRun({ disk: a, bucket })
   await run.turn('t1', () => run.storage.open('app', 'nexus.budget').put('last', 't1'))
-  await run.durability.abandon()
+  await run.abandon()
   await run.storage.closeAll()
   await run.storage.dispose()
 }

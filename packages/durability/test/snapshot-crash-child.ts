@@ -22,7 +22,7 @@ function failpoint(name: string): void {
 
 async function runSnapshots(): Promise<void> {
   for (const sub of ['files', 'context', 'journal']) mkdirSync(join(dir, sub), { recursive: true, mode: 0o700 })
-  const journal = await JournalWriter.open(join(dir, 'journal'), { fsync: 'none', rotateBytes: 600, sessionId: 's1' })
+  const journal = await JournalWriter.open(join(dir, 'journal'), { fsync: 'none', rotateBytes: 1_000, sessionId: 's1' })
   const storage = openStorageManager({ sessionDir: dir, storageRoot: join(root, '.storage') })
   const { db } = storage.open('session', 'p')
   db.exec('create table turns (n integer)')

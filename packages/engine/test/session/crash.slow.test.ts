@@ -88,10 +88,13 @@ describe('a process that is killed', () => {
   })
 
   it('at a failpoint that is not listed does not happen: the sources name no other', () => {
-    const sources = fileURLToPath(new URL('../../src/session/', import.meta.url))
-    const named = readdirSync(sources)
-      .filter((name) => name.endsWith('.ts') && !name.endsWith('.test.ts'))
-      .flatMap((name) => [...readFileSync(join(sources, name), 'utf8').matchAll(/failpoint\('([^']+)'\)/g)])
+    const sources = ['../../src/session/', '../../../host/src/files/'].map((dir) =>
+      fileURLToPath(new URL(dir, import.meta.url)),
+    )
+    const named = sources
+      .flatMap((dir) => readdirSync(dir).map((name) => join(dir, name)))
+      .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
+      .flatMap((path) => [...readFileSync(path, 'utf8').matchAll(/failpoint\('([^']+)'\)/g)])
       .map((match) => String(match[1]))
     expect(named.toSorted()).toEqual(FAILPOINTS.toSorted())
   })

@@ -112,7 +112,7 @@ describe('the digester', () => {
 
   it('does everything on the caller thread where its worker can not be started, and says so once', async () => {
     for (const [url, reason] of [
-      [new URL('./no-such-worker.ts', import.meta.url), /no-such-worker\.ts; bundle it .*leave @nexus\/durability out/],
+      [new URL('./no-such-worker.ts', import.meta.url), /no-such-worker\.ts; bundle it .*leave @nexus\/host out/],
       [new URL('https://example.invalid/worker.js'), /scheme file/],
     ] as const) {
       const crippled = new FileDigester({ workerUrl: url })
