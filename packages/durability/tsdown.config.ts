@@ -7,7 +7,6 @@ const config: UserConfig = {
     index: 'src/index.ts',
     manifest: 'src/manifest.ts',
     names: 'src/names.ts',
-    'digest-worker': 'src/capture/digest-worker.ts',
   },
 }
 

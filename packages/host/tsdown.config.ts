@@ -1,6 +1,9 @@
 import type { UserConfig } from 'tsdown'
 import { base } from '../../tsdown.base.ts'
 
-const config: UserConfig = { ...base, entry: ['src/index.ts'] }
+const config: UserConfig = {
+  ...base,
+  entry: { index: 'src/index.ts', 'digest-worker': 'src/files/digest-worker.ts' },
+}
 
 export default config

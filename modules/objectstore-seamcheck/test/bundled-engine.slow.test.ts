@@ -11,7 +11,7 @@ type Format = 'esm' | 'cjs'
 
 const REPOSITORY = fileURLToPath(new URL('../../..', import.meta.url))
 const WORKERS = {
-  'digest-worker': 'packages/durability/src/capture/digest-worker.ts',
+  'digest-worker': 'packages/host/src/files/digest-worker.ts',
   'copy-worker': 'packages/storage/src/copy/copy-worker.ts',
   'objectstore-fs-worker': 'modules/objectstore-fs/src/worker/objectstore-fs-worker.ts',
 }

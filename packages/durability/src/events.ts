@@ -2,6 +2,9 @@ interface Version1 {
   _schema_version?: 1
 }
 
+/** What happens to turns that the store can't take: they go on, or input is refused until it can. */
+export type FailurePolicy = 'degrade' | 'strict'
+
 /** What the durability of a session has to tell, by event type. The embedder decides where it goes. */
 export interface DurabilityEvents {
   'session.snapshot.result': Version1 & {

@@ -2,11 +2,12 @@
 export { openSessionDurability, type CommitOptions, type SessionDurability } from './session-durability.ts'
 export type { AttachedSession, FinishOptions } from './session-durability.ts'
 export type { SessionDurabilityOptions } from './run-context.ts'
-export type { DurabilityStatus } from './outage/durability-status.ts'
+export type { DurabilityStatus } from './durability-status.ts'
 export type { DurabilityEvents, DurabilityEventType, Tell } from './events.ts'
 
 // What a commit holds
-export type { SnapshotResult, SnapshotTrigger } from './commit/snapshot.ts'
+export type { SnapshotResult } from './commit/snapshot.ts'
+export type { SnapshotTrigger } from './layout/layout.ts'
 export type { Manifest, ManifestEntry } from './mirror/manifest.ts'
 export { readCommittedManifest } from './mirror/manifest-store.ts'
 
@@ -19,7 +20,7 @@ export {
   removeMachineRecord,
 } from './boot/machine-record.ts'
 export { removeSetAside, setAsideTrees } from './boot/set-aside.ts'
-export { readLocalJournal } from './tree/local-journal.ts'
+export { readLocalJournal } from './boot/local-journal.ts'
 export { namesIn, removeStagingDir, sweepStaging } from './tree/staging.ts'
 export { sweepTemps } from './tree/temp-files.ts'
 export { inspectTextLog, isJsonObject, type TextLogDamage, type TextLogReport } from './tree/text-log.ts'

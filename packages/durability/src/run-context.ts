@@ -14,13 +14,15 @@ import {
 } from '@nexus/host'
 import { MachineRecordFile } from './boot/machine-record.ts'
 import type { StaleLocalPolicy } from './boot/tree-verdict.ts'
-import { CommittedGeneration } from './commit/committed-generation.ts'
-import type { OnLostPolicy } from './commit/commit-guard.ts'
+import { CommittedGeneration } from './layout/committed-generation.ts'
 import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
-import { EventOutbox } from './outage/event-outbox.ts'
-import type { Layout, OnMixedPolicy } from './commit/layout.ts'
-import { mirrorLayout } from './mirror/layout.ts'
-import type { FailurePolicy } from './outage/outage.ts'
+import { EventOutbox } from './event-outbox.ts'
+import type { Layout, OnMixedPolicy } from './layout/layout.ts'
+import { mirrorLayout } from './mirror-layout.ts'
+import type { FailurePolicy } from './events.ts'
+
+/** What a run does when another host has committed over it. */
+export type OnLostPolicy = 'stop' | 'overwrite'
 
 /** What a session's durability is opened with. */
 export interface SessionDurabilityOptions {

@@ -6,7 +6,7 @@ import { JournalReader } from '@nexus/journal'
 import type { Capability, MemoryBackend } from '@nexus/objectstore-memory-test'
 import Database from 'better-sqlite3'
 import { hydrateSession, type HydrateResult } from '../src/boot/hydrate.ts'
-import type { FailurePolicy } from '../src/outage/outage.ts'
+import type { FailurePolicy } from '../src/events.ts'
 import { newDir, newStore, sha256 } from './memory-store.ts'
 import { fingerprint, TestHost } from './test-host.ts'
 import type { WriteBackBackend } from './write-back-bucket.ts'
@@ -252,6 +252,7 @@ function watchSnapshots(run: FaultRun): void {
 
 /** What a dead process leaves open in this one is closed, without a word to the store. */
 async function letGo(host: TestHost): Promise<void> {
+  host.isDead = true
   await host.durability.abandon()
   host.bus.close()
   await (host.journal as TestHost['journal'] | undefined)?.close()

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { noFailpoint, silentLogger, systemClock } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
-import type { Layout } from '../src/commit/layout.ts'
+import type { Layout } from '../src/layout/layout.ts'
 import type { MirrorContext } from '../src/mirror/commit.ts'
-import { mirrorLayout } from '../src/mirror/layout.ts'
+import { mirrorLayout } from '../src/mirror-layout.ts'
 
 let scratchDir: string | undefined
 

@@ -45,6 +45,8 @@ export class TestHost {
   resolution: TreeResolution | undefined
   journal!: JournalWriter
   storage!: StorageManager
+  /** The process is gone: what it still had to do never happens. */
+  isDead = false
   readonly #options: HostOptions
 
   constructor(options: HostOptions = {}) {
@@ -111,6 +113,7 @@ export class TestHost {
     })
     mkdirSync(dir, { recursive: true, mode: 0o700 })
     await durability.claimOwner()
+    if (this.isDead) throw new Error('the process died')
     this.storage = openStorageManager({
       sessionDir: dir,
       storageRoot: join(this.disk, 'storage'),

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { silentLogger } from '../src/logger.ts'
 import { serializeHolder, type LockHolder } from '../src/lock/lock-record.ts'
-import type { ProcessSighting, ProcessTable } from '../src/process-identity.ts'
+import type { ProcessSighting, ProcessTable } from '../src/process/process-identity.ts'
 import type { SessionLockOptions } from '../src/lock/session-lock.ts'
 import { ManualClock, tempDir } from '../src/testing/index.ts'
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { LockCandidate, LockChain } from '../src/lock/lock-claim.ts'
 import { serializeHolder, type LockFile, type LockHolder } from '../src/lock/lock-record.ts'
 import { judgeLock } from '../src/lock/lock-verdict.ts'
-import type { ProcessTable } from '../src/process-identity.ts'
+import type { ProcessTable } from '../src/process/process-identity.ts'
 import { MemoryLockDir } from './memory-lock-dir.ts'
 
 // Explores what the stress test with real processes can only hope to meet: actor A is stopped before each of its file

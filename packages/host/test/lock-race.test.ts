@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { serializeHolder, type LockHolder } from '../src/lock/lock-record.ts'
-import { systemProcesses } from '../src/process-identity.ts'
+import { systemProcesses } from '../src/process/process-identity.ts'
 import { readLockState } from '../src/lock/session-lock.ts'
 import type { RaceAnswer, RaceCommand } from './lock-racer.ts'
 

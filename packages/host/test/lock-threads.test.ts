@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, it } from 'vitest'
 import { acquireSessionLock, readLockState } from '../src/lock/session-lock.ts'
-import { systemProcesses } from '../src/process-identity.ts'
+import { systemProcesses } from '../src/process/process-identity.ts'
 import { age, machine, observed, SELF, session } from './lock-fixtures.ts'
 
 const NEEDS_PROC = 'the kernel tells of threads in /proc'

@@ -4,7 +4,7 @@ import { open, rename, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-import type { Layout } from '../commit/layout.ts'
+import type { Layout } from '../layout/layout.ts'
 import { engineTempName, holdDirectory, type HeldDirectory } from '@nexus/host'
 
 /** The session-relative paths of a blob, its content first. */

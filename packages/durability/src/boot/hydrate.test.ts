@@ -29,7 +29,7 @@ import {
   write,
   type Host,
 } from '../../test/durability-fixture.ts'
-import type { HydrateFs } from './staged-tree.ts'
+import type { HydrateFs } from '../layout/staged-tree.ts'
 import { pathRecord, serializeManifest, type Manifest } from '../mirror/manifest.ts'
 
 let lab: Lab

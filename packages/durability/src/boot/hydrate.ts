@@ -11,10 +11,17 @@ import {
   type Failpoint,
   type Logger,
 } from '@nexus/host'
-import type { Committed } from '../commit/committed.ts'
-import type { Layout, OnMixedPolicy } from '../commit/layout.ts'
+import type { Committed } from '../tree/committed.ts'
+import type { Layout, OnMixedPolicy } from '../layout/layout.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
-import { restoreAttributes, restoring, StagedTree, type HydrateFs, type Mixture, type Restored } from './staged-tree.ts'
+import {
+  restoreAttributes,
+  restoring,
+  StagedTree,
+  type HydrateFs,
+  type Mixture,
+  type Restored,
+} from '../layout/staged-tree.ts'
 
 /** How a session is hydrated. */
 export interface HydrateOptions {

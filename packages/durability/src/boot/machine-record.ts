@@ -3,8 +3,8 @@ import { mkdir, open, rm, type FileHandle } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
 import { atomicWriteFile, type Failpoint, type Logger } from '@nexus/host'
-import type { CommitPair, MixedFrom } from '../commit/committed.ts'
-import type { LocalJournal } from '../tree/local-journal.ts'
+import type { CommitPair, MixedFrom } from '../tree/committed.ts'
+import type { LocalJournal } from './local-journal.ts'
 
 /** What this machine remembers of a session's local tree. */
 export interface MachineRecord {

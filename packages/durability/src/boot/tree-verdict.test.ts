@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { LocalJournal } from '../tree/local-journal.ts'
+import type { LocalJournal } from './local-journal.ts'
 import type { MachineRecord } from './machine-record.ts'
 import { judgeTree, type TreeEvidence } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'

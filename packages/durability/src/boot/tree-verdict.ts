@@ -1,6 +1,6 @@
-import type { LocalJournal } from '../tree/local-journal.ts'
+import type { LocalJournal } from './local-journal.ts'
 import { isOurCommit, type MachineRecord } from './machine-record.ts'
-import type { CommitPair } from '../commit/committed.ts'
+import type { CommitPair } from '../tree/committed.ts'
 
 /** What to do with a local tree that another host's commit has overtaken. */
 export type StaleLocalPolicy = 'set-aside' | 'refuse' | 'keep'

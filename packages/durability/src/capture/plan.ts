@@ -1,4 +1,4 @@
-import type { ManifestEntry } from '../mirror/manifest.ts'
+import type { CommittedFile } from '../tree/committed.ts'
 import type { Slices } from '@nexus/host'
 import { type ImmutableKind, immutableKind, JOURNAL_DIR, META_PATH } from '../tree/names.ts'
 import type { FileStat } from '../tree/tree-stat.ts'
@@ -26,7 +26,7 @@ export interface PlanSources {
   isDatabase: (path: string) => boolean
   /** The sealed segments of the journal's instant; others were sealed after it and repeat what its active segment holds. */
   sealed: ReadonlySet<string> | undefined
-  committedEntry: (path: string) => ManifestEntry | undefined
+  committedEntry: (path: string) => CommittedFile | undefined
   /** Whether a committed generation names it at all. */
   isCommitted: (path: string) => boolean
 }

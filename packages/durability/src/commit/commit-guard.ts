@@ -2,12 +2,9 @@ import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { MachineRecord } from '../boot/machine-record.ts'
 import { judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
-import type { Committed, CommitHead, CommitPair } from './committed.ts'
+import type { Committed, CommitHead, CommitPair } from '../tree/committed.ts'
 import type { RunContext } from '../run-context.ts'
-import { readLocalJournal } from '../tree/local-journal.ts'
-
-/** What a run does when another host has committed over it. */
-export type OnLostPolicy = 'stop' | 'overwrite'
+import { readLocalJournal } from '../boot/local-journal.ts'
 
 /**
  * Stands before everything that is put: the store must hold a generation that this run made or builds on.

@@ -1,6 +1,6 @@
 import type { DurabilityEvents } from '../events.ts'
 import type { Logger } from '@nexus/host'
-import type { SnapshotOutcome } from './session-snapshots.ts'
+import type { SnapshotOutcome } from './snapshot-outcome.ts'
 
 /** Payload of `session.snapshot.result`. */
 export function snapshotResultPayload(

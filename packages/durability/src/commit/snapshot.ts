@@ -2,20 +2,25 @@ import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
-import { type Clock, type Failpoint, type Logger, noFailpoint, silentLogger, Slices, TreeCursor } from '@nexus/host'
+import {
+  type Clock,
+  type Failpoint,
+  type Logger,
+  noFailpoint,
+  silentLogger,
+  Slices,
+  TreeCursor,
+  sharedDigester,
+} from '@nexus/host'
 import { holdsNothingNew } from './nothing-new.ts'
 import { copiesOf } from '../capture/databases.ts'
-import { sharedDigester } from '../capture/digester.ts'
 import { SnapshotMemory } from '../capture/memory.ts'
 import { refuseReplacedJournal, stageParts, type StagedParts } from '../capture/stage.ts'
 import { JOURNAL_DIR } from '../tree/names.ts'
 import { validateSessionId } from '../tree/session-id.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
-import { totalBytes, type Committed, type CommitPair, type MixedFrom } from './committed.ts'
-import type { CapturedTree, Layout, LayoutCommit } from './layout.ts'
-
-/** What asked for a snapshot. */
-export type SnapshotTrigger = 'turn' | 'request' | 'shutdown' | 'retry'
+import { totalBytes, type Committed, type CommitPair, type MixedFrom } from '../tree/committed.ts'
+import type { CapturedTree, Layout, LayoutCommit, SnapshotTrigger } from '../layout/layout.ts'
 
 export interface SnapshotOptions {
   layout: Layout

@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { Deadline, raceSignal } from '@nexus/host'
 import type { SessionBlobs } from '../blobs/session-blobs.ts'
-import type { SnapshotOutcome, SnapshotRequest } from '../commit/session-snapshots.ts'
+import type { SnapshotOutcome, SnapshotRequest } from '../commit/snapshot-outcome.ts'
 import type { SnapshotSlot } from '../commit/snapshot-slot.ts'
 import type { TurnGate } from '../outage/gate.ts'
 import type { RecoveryWorker } from '../outage/recovery.ts'

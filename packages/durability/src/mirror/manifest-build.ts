@@ -1,9 +1,9 @@
-import type { Committed, MixedFrom } from '../commit/committed.ts'
+import type { Committed, MixedFrom } from '../tree/committed.ts'
 import { MANIFEST_SCHEMA_VERSION, pathRecord, type Manifest, type ManifestEntry } from './manifest.ts'
 import { NexusError } from '@nexus/errors'
 import { ENGINE_DIRECTORIES, immutableKind } from '../tree/names.ts'
 import { conflictSteps } from './manifest-parse.ts'
-import { forEachSliced, sortSliced } from './sliced.ts'
+import { forEachSliced, sortSliced } from '../capture/sliced.ts'
 import type { Slices } from '@nexus/host'
 import type { Unstorable, WalkedTree } from '../tree/tree-walk.ts'
 

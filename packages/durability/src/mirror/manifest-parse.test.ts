@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { manifestSteps, parseManifest } from './manifest-parse.ts'
-import { totalBytes } from '../commit/committed.ts'
+import { totalBytes } from '../tree/committed.ts'
 import { manifestPieces, pathRecord, serializeManifest, type Manifest } from './manifest.ts'
 
 const SHA = 'a'.repeat(64)

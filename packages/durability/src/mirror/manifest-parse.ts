@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { runSteps } from '@nexus/host'
 import { keyFault } from '@nexus/objectstore'
-import type { MixedFrom } from '../commit/committed.ts'
+import type { MixedFrom } from '../tree/committed.ts'
 import { sessionKeys } from '../tree/keys.ts'
 import { jsonPieces, type JsonPiece } from './json-pieces.ts'
 import {

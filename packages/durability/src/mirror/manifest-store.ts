@@ -8,7 +8,7 @@ import type { ObjectStore } from '@nexus/objectstore'
 import { MANIFEST_FILE, sessionKeys } from '../tree/keys.ts'
 import { manifestSteps } from './manifest-parse.ts'
 import { MANIFEST_SCHEMA_VERSION, type Manifest } from './manifest.ts'
-import { headOf, type CommitHead } from '../commit/committed.ts'
+import { headOf, type CommitHead } from '../tree/committed.ts'
 
 export interface ReadManifestOptions {
   /** An existing directory for a short-lived file. */

@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { sessionKeys } from '../tree/keys.ts'
 import type { Manifest } from './manifest.ts'
-import type { SnapshotTrigger } from '../commit/snapshot.ts'
+import type { SnapshotTrigger } from '../layout/layout.ts'
 
 /** The marker schema this build writes and reads. */
 const MARKER_SCHEMA_VERSION = 1
@@ -10,7 +10,7 @@ const MARKER_SCHEMA_VERSION = 1
  * The commit marker: what a person who looks into the bucket reads first. Nothing restores from it. It may be one
  * generation behind the manifest, which is then right. Field names are as on the wire.
  *
- * @see spec 60, Turn-boundary snapshot
+ * @see docs/formats/object-store.md
  */
 export interface CommitMarker {
   _schema_version: number

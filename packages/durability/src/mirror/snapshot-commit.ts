@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { fromSystemError } from '@nexus/errors'
 import type { Failpoint, Slices } from '@nexus/host'
 import { sessionKeys } from '../tree/keys.ts'
-import { totalBytes } from '../commit/committed.ts'
+import { totalBytes } from '../tree/committed.ts'
 import { manifestPieces, type Manifest } from './manifest.ts'
 import { commitMarker, serializeMarker } from './marker.ts'
-import type { CapturedTree, CommitFence } from '../commit/layout.ts'
+import type { CapturedTree, CommitFence } from '../layout/layout.ts'
 import type { ObjectStore } from '@nexus/objectstore'
 
 /** While a commit overwrites things, the look at who has committed is repeated when it is this old. */

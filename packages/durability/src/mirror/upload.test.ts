@@ -21,9 +21,8 @@ import { InvalidKeyError, type Backend } from '@nexus/objectstore'
 import { createMemoryBackend, type MemoryBackend } from '@nexus/objectstore-memory-test'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from 'vitest'
 import { storeOf } from '../../test/durability-fixture.ts'
-import { Slices, TreeCursor } from '@nexus/host'
+import { Slices, TreeCursor, FileDigester } from '@nexus/host'
 import { toFileStat, type FileStat } from '../tree/tree-stat.ts'
-import { FileDigester } from '../capture/digester.ts'
 import { Uploader, type UploadOutcome } from './upload.ts'
 
 const { signal } = new AbortController()

@@ -2,9 +2,6 @@ import type { RunContext } from '../run-context.ts'
 import type { TurnGate } from './gate.ts'
 import type { RecoveryWorker } from './recovery.ts'
 
-/** What happens to further turns while the store fails. */
-export type FailurePolicy = 'degrade' | 'strict'
-
 /** An outage as it stands. */
 export interface OutageState {
   sinceMs: number

@@ -1,6 +1,6 @@
 import { isNexusError } from '@nexus/errors'
 import type { CommitGuard } from '../commit/commit-guard.ts'
-import type { SnapshotOutcome } from '../commit/session-snapshots.ts'
+import type { SnapshotOutcome } from '../commit/snapshot-outcome.ts'
 import { logSnapshot, snapshotResultPayload } from '../commit/snapshot-report.ts'
 import type { RunContext } from '../run-context.ts'
 import type { TurnGate } from './gate.ts'

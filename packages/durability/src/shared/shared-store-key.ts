@@ -17,7 +17,7 @@ export const STORE_FILE = 'store.db'
  *
  * @throws `INVALID_ARGUMENT` for a path that is not `<root>/plugins/.../store.db` or `<root>/agents/<agent>/plugins/.../store.db`,
  *   or that names the session: a store keyed under one session would quietly become that session's own
- * @see spec 30, Shared roots
+ * @see docs/concepts/durability.md
  */
 export function sharedStoreKey(livePath: string, storageRoot: string, sessionId: string): string {
   const key = relative(storageRoot, livePath).split(sep).join('/')

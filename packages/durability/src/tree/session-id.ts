@@ -26,7 +26,7 @@ export function isSessionId(value: unknown): value is string {
  * Returns the id as it is, or throws `INVALID_ARGUMENT`. Every path and every object key of a session is built from an
  * id that went through here.
  *
- * @see spec 10, Tree
+ * @see docs/formats/session-tree.md
  */
 export function validateSessionId(id: unknown): string {
   if (isSessionId(id)) return id

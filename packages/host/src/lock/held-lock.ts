@@ -1,11 +1,11 @@
 import { closeSync, fstatSync, unlinkSync, writeSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fromSystemError, systemCode } from '@nexus/errors'
-import type { Clock, TimerHandle } from '../clock.ts'
+import type { Clock, TimerHandle } from '../time/clock.ts'
 import type { Logger } from '../logger.ts'
 import { LOCK_FILE, readLockFile, type LockHolder } from './lock-record.ts'
 import { LOCK_REFRESH_MS } from './lock-verdict.ts'
-import type { ProcessTable } from '../process-identity.ts'
+import type { ProcessTable } from '../process/process-identity.ts'
 
 /** A session's lock in the hands of this process. */
 export interface SessionLock {

@@ -1,7 +1,7 @@
 import nodeFs from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
-import { engineTempName } from '../temp-name.ts'
+import { engineTempName } from '../files/temp-name.ts'
 import { LOCK_FILE, readLockFile, type LockFile, type LockFs } from './lock-record.ts'
 import type { LockVerdict } from './lock-verdict.ts'
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import nodeFs from 'node:fs'
 import { fromSystemError, systemCode } from '@nexus/errors'
-import type { ProcessIdentity } from '../process-identity.ts'
+import type { ProcessIdentity } from '../process/process-identity.ts'
 
 /** File name of the lock inside a session tree. */
 export const LOCK_FILE = 'session.lock'

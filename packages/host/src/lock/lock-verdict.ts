@@ -1,5 +1,5 @@
 import type { LockFile } from './lock-record.ts'
-import type { ProcessTable } from '../process-identity.ts'
+import type { ProcessTable } from '../process/process-identity.ts'
 
 /** How often a holder touches its lock file, for those who can't see its pid. */
 export const LOCK_REFRESH_MS = 5_000

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { age, failing, lockOf, machine, observed, read, SELF, session, settle } from '../../test/lock-fixtures.ts'
 import { tempDir } from '../testing/index.ts'
-import { systemClock } from '../clock.ts'
+import { systemClock } from '../time/clock.ts'
 import { serializeHolder, type LockFs, type LockHolder } from './lock-record.ts'
 import { LOCK_STALE_MS, LOCK_WATCH_MS } from './lock-verdict.ts'
-import { systemProcesses, type ProcessSighting } from '../process-identity.ts'
+import { systemProcesses, type ProcessSighting } from '../process/process-identity.ts'
 import { acquireSessionLock, readLockState } from './session-lock.ts'
 
 describe('acquireSessionLock', () => {

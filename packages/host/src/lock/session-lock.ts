@@ -1,12 +1,12 @@
 import { join, resolve } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { systemClock, type Clock } from '../clock.ts'
+import { systemClock, type Clock } from '../time/clock.ts'
 import { silentLogger, type Logger } from '../logger.ts'
 import { createWith, LockCandidate, LockChain } from './lock-claim.ts'
 import { LOCK_FILE, readLockFile, serializeHolder, type LockFile, type LockFs, type LockHolder } from './lock-record.ts'
 import { judgeLock, LOCK_STALE_MS, LOCK_WATCH_MS } from './lock-verdict.ts'
 import { HeldLock, heldLockOf, type SessionLock } from './held-lock.ts'
-import { systemProcesses, type ProcessTable } from '../process-identity.ts'
+import { systemProcesses, type ProcessTable } from '../process/process-identity.ts'
 import { SessionLockedError } from './session-locked-error.ts'
 
 /** How a session is locked. */

@@ -1,4 +1,4 @@
-import type { Clock, TimerHandle } from '../clock.ts'
+import type { Clock, TimerHandle } from '../time/clock.ts'
 
 interface Timer extends TimerHandle {
   readonly dueMs: number

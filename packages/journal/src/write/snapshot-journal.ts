@@ -29,18 +29,20 @@ export interface SnapshotOptions {
   dir: string
   destDir: string
   log: DurableLog
+  /** The log is closed: its descriptor is gone, and its number may be another file's. */
+  isClosed: boolean
   failpoint: Failpoint
   signal: AbortSignal | undefined
 }
 
 /** Names the sealed segments and copies the active one. The caller keeps rotations away meanwhile. */
 export async function snapshotJournal(options: SnapshotOptions): Promise<JournalSnapshot> {
-  const { fs, dir, destDir, log, failpoint, signal } = options
+  const { fs, dir, destDir, log, isClosed, failpoint, signal } = options
   signal?.throwIfAborted()
   // The instant: a size, a seq and a list of names, taken in one tick. Later appends land behind that size.
   const source = fs.openSync(`${dir}/${ACTIVE_SEGMENT}`, 'r')
   try {
-    refuseOther(fs, source, log.fd, `${dir}/${ACTIVE_SEGMENT}`)
+    if (!isClosed) refuseOther(fs, source, log.fd, `${dir}/${ACTIVE_SEGMENT}`)
     const [sizeBytes, lastSeq] = [log.sizeBytes, log.writtenSeq]
     const sealed = sealedFiles(dir, listNames(fs, dir)).map(({ name, path }) => describe(fs, name, path))
     const header = describe(fs, HEADER_FILE, `${dir}/${HEADER_FILE}`)

@@ -281,7 +281,15 @@ export class JournalWriter {
       if (!this.#closing) this.#held?.assertInPlace('journal.snapshot')
       else if (this.#held) held = holdDirectory(this.#dir, undefined)
       const fs = held?.fs ?? this.#options.fs
-      return await snapshotJournal({ fs, failpoint, dir: this.#dir, destDir, log: this.#log, signal: options.signal })
+      return await snapshotJournal({
+        fs,
+        failpoint,
+        dir: this.#dir,
+        destDir,
+        log: this.#log,
+        isClosed: this.#closing !== undefined,
+        signal: options.signal,
+      })
     } catch (error) {
       if (isNexusError(error) || options.signal?.aborted) throw error
       throw fromSystemError(error, 'journal.snapshot', destDir)

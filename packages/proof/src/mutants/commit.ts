@@ -7,11 +7,11 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'marker-before-objects',
     breaks: 'puts a marker before any object of the generation is stored',
-    find: `await this.#failpoint('snapshot:staged')`,
-    replace: `await this.#failpoint('snapshot:staged')
+    find: `await failpoint('snapshot:staged')`,
+    replace: `await failpoint('snapshot:staged')
     const { writeFileSync } = await import('node:fs')
     writeFileSync(join(stagingDir, 'early'), '{}')
-    await this.#store.put(this.#keys.marker, join(stagingDir, 'early'), this.#waiting)`,
+    await store.put(sessionKeys(this.#context.sessionId).marker, join(stagingDir, 'early'), this.#waiting)`,
     tests: [ORDER],
   },
   {
@@ -21,7 +21,7 @@ export const commitMutants: readonly WrittenMutant[] = [
   await failpoint('snapshot:manifest-put')
   await store.flush(waiting)
   await failpoint('snapshot:manifest-flushed')
-  await confirm?.(CONFIRM_AGE_MS)
+  await confirm(CONFIRM_AGE_MS)
   await store.put(keys.marker, markerPath, waiting)`,
     replace: `await store.put(keys.marker, markerPath, waiting)
   await failpoint('snapshot:manifest-put')
@@ -33,9 +33,9 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'flush-of-objects-skipped',
     breaks: 'puts the manifest while objects may not be durable',
-    find: `await this.#store.flush(this.#waiting)
-    await this.#failpoint('snapshot:objects-flushed')`,
-    replace: `await this.#failpoint('snapshot:objects-flushed')`,
+    find: `await store.flush(this.#waiting)
+    await failpoint('snapshot:objects-flushed')`,
+    replace: `await failpoint('snapshot:objects-flushed')`,
     tests: [ORDER],
   },
   {
@@ -59,7 +59,7 @@ export const commitMutants: readonly WrittenMutant[] = [
     breaks: 'notes the pair on the local disk only when the manifest was put',
     find: `await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
-  await confirm?.(0)
+  await confirm(0)
   await store.put(keys.manifest, manifestPath, waiting)`,
     replace: `await failpoint('snapshot:before-manifest')
   await store.put(keys.manifest, manifestPath, waiting)

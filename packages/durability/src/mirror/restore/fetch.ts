@@ -1,11 +1,10 @@
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { forEachBounded, refuseFoldedTwins, type ObjectStore } from '@nexus/objectstore'
-import type { Failpoint, Logger, Slices } from '@nexus/host'
-import { restoring, type StagedTree } from '../../boot/staged-tree.ts'
-import { totalBytes } from '../../commit/committed.ts'
+import type { Failpoint, Logger, Slices, FileDigester } from '@nexus/host'
+import { restoring, type StagedTree } from '../../layout/staged-tree.ts'
+import { totalBytes } from '../../tree/committed.ts'
 import type { Manifest, ManifestEntry } from '../manifest.ts'
-import type { FileDigester } from '../../capture/digester.ts'
 
 export interface FetchOptions {
   store: ObjectStore

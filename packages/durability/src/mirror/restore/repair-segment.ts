@@ -4,7 +4,7 @@ import { isNexusError, systemCode } from '@nexus/errors'
 import { rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
 import { trimKeyPrefix } from '@nexus/objectstore'
 import { getObject, matches, type Fetched, type FetchOptions } from './fetch.ts'
-import { restoring } from '../../boot/staged-tree.ts'
+import { restoring } from '../../layout/staged-tree.ts'
 import type { Manifest } from '../manifest.ts'
 import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR } from '../../tree/names.ts'
 

@@ -1,10 +1,12 @@
 import type { Slices, TreeCursor } from '@nexus/host'
-import type { Restored, StagedTree } from '../boot/staged-tree.ts'
+import type { Restored, StagedTree } from './staged-tree.ts'
 import type { DatabaseCapture } from '../capture/databases.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
 import type { StagedParts } from '../capture/stage.ts'
-import type { Committed, CommitHead, CommitPair, MixedFrom } from './committed.ts'
-import type { SnapshotTrigger } from './snapshot.ts'
+import type { Committed, CommitHead, CommitPair, MixedFrom } from '../tree/committed.ts'
+
+/** What asked for a snapshot. */
+export type SnapshotTrigger = 'turn' | 'request' | 'shutdown' | 'retry'
 
 /** One session as it is captured, to be stored as the next commit. */
 export interface CapturedTree extends CommitPair {

@@ -1,7 +1,7 @@
 import nodeFs, { chmodSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { tempDir } from './testing/index.ts'
+import { tempDir } from '../testing/index.ts'
 import { ATOMIC_WRITE_FAILPOINTS, atomicWriteFile, type AtomicWriteFs } from './atomic-write.ts'
 import { engineTempName, isEngineTempName } from './temp-name.ts'
 

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
-import { isRunning, systemProcesses } from './process-identity.ts'
+import { isRunning, systemProcesses } from '../process/process-identity.ts'
 
 /** The prefix that keeps temporary files of the engine and its packages out of snapshots and listings. */
 const PREFIX = '.nexus-tmp-'

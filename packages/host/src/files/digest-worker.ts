@@ -1,5 +1,5 @@
 import { parentPort } from 'node:worker_threads'
-import { type FileDigest, type HashOptions, hashSteps, runSteps } from '@nexus/host'
+import { type FileDigest, type HashOptions, hashSteps, runSteps } from './file-digest.ts'
 
 /** What the pool sends: files to hash, in order. Flat, since cloning an object per file costs more than hashing a small one. */
 export interface DigestBatch {

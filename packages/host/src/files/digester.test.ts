@@ -17,7 +17,8 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { silentLogger, Slices } from '@nexus/host'
+import { silentLogger } from '../logger.ts'
+import { Slices } from '../time/slices.ts'
 import { FileDigester } from './digester.ts'
 
 const LARGE = 9 * 1024 * 1024
@@ -172,7 +173,7 @@ describe('the digester', () => {
     const path = put('f', randomBytes(1000))
     const script = `
       import { FileDigester } from ${JSON.stringify(new URL('./digester.ts', import.meta.url).href)}
-      import { Slices } from ${JSON.stringify(new URL('../../../host/src/slices.ts', import.meta.url).href)}
+      import { Slices } from ${JSON.stringify(new URL('../time/slices.ts', import.meta.url).href)}
       const digester = new FileDigester()
       digester.digest(${JSON.stringify(path)}, { sizeHint: ${LARGE}, slices: new Slices() })
         .then(({ sha256 }) => console.log(sha256))`

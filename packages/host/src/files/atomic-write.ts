@@ -1,7 +1,7 @@
 import nodeFs from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
-import { noFailpoint, type Failpoint } from './failpoint.ts'
+import { noFailpoint, type Failpoint } from '../failpoint.ts'
 import { syncData, syncDirectory, writeFully } from './sync.ts'
 import { engineTempName } from './temp-name.ts'
 

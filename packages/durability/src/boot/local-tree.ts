@@ -1,12 +1,10 @@
-import { closeSync, type Dirent, lstatSync, readdirSync, readSync } from 'node:fs'
+import { closeSync, type Dirent, lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { systemCode } from '@nexus/errors'
 import { openRegular } from '@nexus/host'
-import type { Committed } from '../commit/committed.ts'
-import { CONVERSATION_PATH, isPluginDatabase, PLUGINS_DIR } from './names.ts'
-
-/** A file of blank lines that is longer than this was not made by a crash. */
-export const LOOK_BYTES: number = 64 * 1024
+import type { Committed } from '../tree/committed.ts'
+import { holdsText } from '../tree/holds-text.ts'
+import { CONVERSATION_PATH, isPluginDatabase, PLUGINS_DIR } from '../tree/names.ts'
 
 /** What a session's tree holds of what every commit of it must, before any plugin of this run wrote to it. */
 export interface LocalTree {
@@ -45,13 +43,6 @@ function holdsConversation(sessionDir: string): boolean {
   } finally {
     closeSync(fd)
   }
-}
-
-/** A file that a crash of the host's file system emptied, while it was being replaced, may be left with blank lines. */
-export function holdsText(fd: number): boolean {
-  const bytes = Buffer.alloc(LOOK_BYTES)
-  const length = readSync(fd, bytes, 0, LOOK_BYTES, 0)
-  return length === LOOK_BYTES || bytes.subarray(0, length).toString('latin1').trim() !== ''
 }
 
 function databasesIn(sessionDir: string): Set<string> {

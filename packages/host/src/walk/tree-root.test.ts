@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSy
 import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { listing, tempDir } from './testing/index.ts'
+import { listing, tempDir } from '../testing/index.ts'
 import { parseTreePath, treeParent, TreeRoot } from './tree-root.ts'
 import { PathEscapeError } from './path-escape-error.ts'
 

@@ -1,13 +1,8 @@
 import type { Worker } from 'node:worker_threads'
-import {
-  type FileDigest,
-  type HashOptions,
-  hashSteps,
-  type Logger,
-  silentLogger,
-  type Slices,
-  WorkerStarter,
-} from '@nexus/host'
+import { silentLogger, type Logger } from '../logger.ts'
+import { WorkerStarter } from '../process/worker-starter.ts'
+import type { Slices } from '../time/slices.ts'
+import { hashSteps, type FileDigest, type HashOptions } from './file-digest.ts'
 import type { DigestBatch, DigestReply } from './digest-worker.ts'
 
 /** A file to hash. */
@@ -60,7 +55,7 @@ export class FileDigester {
       name: 'digest-worker',
       moduleUrl: import.meta.url,
       work: 'files are hashed',
-      packageName: '@nexus/durability',
+      packageName: '@nexus/host',
       workerUrl,
       pauseMs: restartMs,
     })

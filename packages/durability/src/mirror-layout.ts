@@ -1,12 +1,12 @@
 import { mkdir } from 'node:fs/promises'
 import { isNexusError } from '@nexus/errors'
-import type { Restored, StagedTree } from '../boot/staged-tree.ts'
-import type { Committed, CommitHead } from '../commit/committed.ts'
-import type { CapturedTree, CommitFence, Layout, LayoutCommit, RestoreOptions } from '../commit/layout.ts'
-import { sessionKeys } from '../tree/keys.ts'
-import { MirrorCommit, type MirrorContext } from './commit.ts'
-import { readCommittedManifest, readCommittedPair } from './manifest-store.ts'
-import { MirrorRestore } from './restore/restore.ts'
+import type { Restored, StagedTree } from './layout/staged-tree.ts'
+import type { Committed, CommitHead } from './tree/committed.ts'
+import type { CapturedTree, CommitFence, Layout, LayoutCommit, RestoreOptions } from './layout/layout.ts'
+import { sessionKeys } from './tree/keys.ts'
+import { MirrorCommit, type MirrorContext } from './mirror/commit.ts'
+import { readCommittedManifest, readCommittedPair } from './mirror/manifest-store.ts'
+import { MirrorRestore } from './mirror/restore/restore.ts'
 
 /**
  * The layout in which a bucket looks like the session: one object per file under the name of the file, and a manifest that

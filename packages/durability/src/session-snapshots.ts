@@ -1,44 +1,16 @@
 import { randomBytes } from 'node:crypto'
-import { SnapshotMemory } from '../capture/memory.ts'
-import type { Committed } from './committed.ts'
-import type { RecoveryWorker } from '../outage/recovery.ts'
-import type { StoreLedger } from '../outage/store-ledger.ts'
-import type { RunContext } from '../run-context.ts'
-import type { SharedResult, SharedRoots } from '../shared/shared-roots.ts'
-import type { CommitGuard } from './commit-guard.ts'
-import type { SlotWork } from './snapshot-slot.ts'
-import type { TurnTracker } from './turn-tracker.ts'
-import { takeSnapshot, type SnapshotResult, type SnapshotTrigger } from './snapshot.ts'
-
-/** One wish for a snapshot. */
-export interface SnapshotRequest {
-  trigger: SnapshotTrigger
-  turnId?: string
-  reason?: string
-  /** Store nothing when nothing but the session's own end has changed since the last commit. */
-  onlyIfNew?: boolean
-  /** Calls the snapshot off, unless somebody more urgent shares it. */
-  signal?: AbortSignal
-}
-
-/** What became of one snapshot, for everybody who shared it. */
-export interface SnapshotOutcome {
-  trigger: SnapshotTrigger
-  turnId: string | undefined
-  reason: string | undefined
-  /** Counts the snapshots of this run from 1. */
-  sequence: number
-  generation: number
-  /** The bookkeeping of debts when it started. */
-  mark: number
-  startedAtMs: number
-  durationMs: number
-  result?: SnapshotResult
-  shared?: SharedResult
-  error?: Error
-  /** It stopped by itself because a turn began: neither stored nor failed. */
-  yielded: boolean
-}
+import { SnapshotMemory } from './capture/memory.ts'
+import type { Committed } from './tree/committed.ts'
+import type { RecoveryWorker } from './outage/recovery.ts'
+import type { StoreLedger } from './outage/store-ledger.ts'
+import type { RunContext } from './run-context.ts'
+import type { SharedRoots } from './shared/shared-roots.ts'
+import type { CommitGuard } from './commit/commit-guard.ts'
+import type { SlotWork } from './commit/snapshot-slot.ts'
+import type { TurnTracker } from './commit/turn-tracker.ts'
+import type { SnapshotOutcome, SnapshotRequest } from './commit/snapshot-outcome.ts'
+import { takeSnapshot, type SnapshotResult } from './commit/snapshot.ts'
+import type { SnapshotTrigger } from './layout/layout.ts'
 
 /** Most urgent first: a snapshot that several asked for goes by the first of these. */
 const BY_URGENCY: readonly SnapshotTrigger[] = ['shutdown', 'turn', 'request', 'retry']

@@ -1,7 +1,7 @@
 import nodeFs, { type BigIntStats, constants } from 'node:fs'
 import { fromSystemError } from '@nexus/errors'
 import { descriptorPath } from './descriptor-path.ts'
-import { openRegular } from './file-digest.ts'
+import { openRegular } from '../files/file-digest.ts'
 import { treeParent } from './tree-root.ts'
 
 interface OpenDirectory {

@@ -1,5 +1,5 @@
 import { sealedSegmentNumber } from '../tree/names.ts'
-import type { Committed } from './committed.ts'
+import type { Committed } from '../tree/committed.ts'
 import type { Layout } from './layout.ts'
 
 /** What the store holds of one session, as last seen or written by this run. */

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { NexusError } from '@nexus/errors'
-import type { Logger } from './logger.ts'
+import type { Logger } from '../logger.ts'
 
 const MAX_PAUSE_MS = 60_000
 

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import type { Failpoint, Slices } from '@nexus/host'
 import { SESSION_DIRECTORIES } from '../tree/names.ts'
-import type { Committed } from '../commit/committed.ts'
+import type { Committed } from '../tree/committed.ts'
 
 const OWNER_ONLY_DIR = 0o700
 const OWNER_ONLY_FILE = 0o600

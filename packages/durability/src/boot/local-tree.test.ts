@@ -4,7 +4,7 @@ import { tempDir } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
 import { type Manifest, pathRecord } from '../mirror/manifest.ts'
 import { lacks, lookAtTree } from './local-tree.ts'
-import { CONVERSATION_PATH, databasePath } from './names.ts'
+import { CONVERSATION_PATH, databasePath } from '../tree/names.ts'
 
 const IDS = ['one', 'nexus.agent.sub/researcher', 'x/y/z']
 
