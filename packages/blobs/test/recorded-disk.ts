@@ -38,8 +38,11 @@ export class RecordedDisk {
   get fs(): BlobFileSystem {
     // A path through an open directory names what is in it by now.
     const rel = (path: fs.PathLike): string => {
-      const [, fd, below] = /^\/proc\/self\/fd\/(\d+)\/(.+)$/.exec(String(path)) ?? []
-      if (fd !== undefined) return join(this.#directories.get(Number(fd)) ?? '?', below as string)
+      const [, fd, below] = /^\/proc\/(?:self|\d+)\/fd\/(\d+)\/(.+)$/.exec(String(path)) ?? []
+      const directory = this.#directories.get(Number(fd))
+      if (directory !== undefined) return join(directory, below as string)
+      // Recorded under a name that no fsync of its directory matches, it would look like a loss in the store.
+      if (String(path).startsWith('/proc/')) throw new Error(`${String(path)} leads through no recorded directory`)
       return relative(this.#root, String(path)) || '.'
     }
     const push = (operation: Operation): void => void this.operations.push(operation)

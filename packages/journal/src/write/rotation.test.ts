@@ -107,13 +107,17 @@ describe('rotation', () => {
   it('takes the lines out of the active segment only while no sync is going on', async () => {
     const dir = tempDir()
     const order: string[] = []
-    const held: (() => void)[] = []
+    // The first of each after the rename: the fsync of the directory, then the sync of the barrier. Unless the first waits
+    // for the second, the rotation may well be done before there is a sync that it could disturb.
+    const held = new Map<string, () => void>()
     const real = faultyFs(() => undefined)
     const fs = new Proxy(real, {
       get: (target, name: keyof JournalFs) => {
-        if (name !== 'fdatasync' || !order.includes('rotate:renamed')) return target[name]
+        if ((name !== 'fdatasync' && name !== 'fsync') || !order.includes('rotate:renamed') || held.has(name)) {
+          return target[name]
+        }
         return (fd: number, callback: (error: Error | null) => void) => {
-          held.push(() => target.fdatasync(fd, callback))
+          held.set(name, () => target[name](fd, callback))
         }
       },
     })
@@ -123,10 +127,13 @@ describe('rotation', () => {
     await until(() => order.includes('rotate:renamed'), 'the segment has its name')
     writer.append(event('b'))
     const barrier = writer.barrier()
-    await until(() => held.length > 0 && order.includes('rotate:dir-synced'), 'a sync is going on')
+    await until(() => held.has('fdatasync') && held.has('fsync'), 'a sync is going on')
+    held.get('fsync')?.()
+    await until(() => order.includes('rotate:dir-synced'), 'the name is durable')
     for (let i = 0; i < 100; i++) await new Promise(setImmediate)
     expect(order).not.toContain('rotate:tail-copied')
-    held[0]?.()
+    expect(order).not.toContain('rotate:truncated')
+    held.get('fdatasync')?.()
     await barrier
     await until(() => order.includes('rotate:tail-renamed'), 'the rotation is done')
     await writer.close()
