@@ -24,7 +24,7 @@ function checkMetadata(directory, manifest) {
   )
   expect(manifest.type === 'module', '"type" must be "module"')
   expect(manifest.engines?.node === '>=20.19', '"engines.node" must be ">=20.19"')
-  for (const [subpath, target] of Object.entries(manifest.exports)) {
+  for (const [subpath, target] of Object.entries(manifest.publishConfig?.exports ?? manifest.exports)) {
     if (typeof target === 'string') continue
     expect(
       Object.keys(target).at(-1) === 'default',
