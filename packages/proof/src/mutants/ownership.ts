@@ -157,7 +157,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     file: 'packages/engine/src/lifecycle/signals.ts',
     find: `for (const signal of TERMINATION) process.off(signal, onTermination)`,
     replace: '',
-    tests: [engineTest('engine-lost', 'settles when %s() is called')],
+    tests: [engineTest('engine-lost', 'settles when')],
   },
   {
     id: 'abandon-keeps-its-lock',
@@ -196,13 +196,13 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     breaks: 'takes a file of the same size for an unchanged one at a close',
     find: `(await digester.digest(fd, { sizeHint, slices })).sha256 === entry.sha256`,
     replace: `(await digester.digest(fd, { sizeHint, slices })).sha256 !== ''`,
-    tests: [engineTest('close-unchanged', 'stores it when %s since the last commit')],
+    tests: [engineTest('close-unchanged', 'stores it when')],
   },
   {
     id: 'close-forgets-events',
     breaks: 'does not store at a close what was only journaled',
     find: `if (!ofMeta && !OF_ITSELF.test(type)) return false`,
     replace: `void ofMeta`,
-    tests: [engineTest('close-unchanged', 'stores it when %s since the last commit')],
+    tests: [engineTest('close-unchanged', 'stores it when')],
   },
 ]
