@@ -374,6 +374,12 @@ describe('a tree that was restored', () => {
 
   it('does not lend its record to the tree that comes back when it could not be placed', async () => {
     const a = await ranHere()
+    // Its journal goes further than the commit that takes over: under the record of that one it would count as current.
+    a.backend.faults.failWhen(() => true)
+    const offline = await again(a)
+    for (let turn = 0; turn < 20; turn++) await offline.turn(`offline-${turn}`)
+    await offline.kill()
+    a.backend.faults.heal()
     await takenOver(a)
     const fails = {
       failpoint: (at: string) => {

@@ -126,7 +126,7 @@ export const treeChoiceMutants: readonly WrittenMutant[] = [
     breaks: 'writes its owner marker and blobs on after another host has committed',
     file: GUARD,
     find: `fence.fall(`,
-    replace: `void (`,
+    replace: `Array.of(`,
     tests: [unitTest('resolve-tree', 'is certain: the run writes nothing more')],
   },
   {
