@@ -90,7 +90,7 @@ export class FsBackend implements Backend {
     validateKeyPrefix(keyPrefix)
     const operation = { op: 'list', key: keyPrefix, segments: this.#segments(keyPrefix) } as const
     const found = await this.#lease.call(operation, options)
-    return found.map(({ key, sizeBytes, mtimeMs }) => ({ key, size: sizeBytes, modTime: new Date(mtimeMs) }))
+    return found.map(({ key, sizeBytes, storedAtMs }) => ({ key, size: sizeBytes, modTime: new Date(storedAtMs) }))
   }
 
   async listNames(keyPrefix: string, options?: OpOptions): Promise<string[]> {

@@ -8,7 +8,8 @@ import { findDirectory } from './object/object-place.ts'
 export interface FoundObject {
   key: string
   sizeBytes: number
-  mtimeMs: number
+  /** When the object got its name, in milliseconds: the rename that stores it moves the change time, not the modification time. */
+  storedAtMs: number
 }
 
 /** What a walk of the tree found. */
@@ -91,7 +92,11 @@ function visitDirectory(context: BucketContext, { path, keyPrefix }: Visit, list
   const add = (name: string, file: string): boolean => {
     const stat = fs.lstatSync(file, { throwIfNoEntry: false })
     if (stat?.isFile() !== true) return false
-    listing.objects.push({ key: keyPrefix + name, sizeBytes: stat.size, mtimeMs: stat.mtimeMs })
+    listing.objects.push({
+      key: keyPrefix + name,
+      sizeBytes: stat.size,
+      storedAtMs: Math.max(stat.mtimeMs, stat.ctimeMs),
+    })
     return true
   }
   for (const name of files) {

@@ -313,3 +313,13 @@ describe('a closed backend', () => {
     expect(await two.list('')).toEqual([])
   })
 })
+
+describe('the time of an object', () => {
+  it('is when it got its name, also where its bytes were written long before: a host may stand still in between', async () => {
+    await put('s/late', 'written before a freeze')
+    fs.utimesSync(at('s', 'late'), new Date(0), new Date(0))
+    const before = Date.now()
+    const [object] = await backend.list('s')
+    expect(Math.abs((object?.modTime?.getTime() ?? 0) - before)).toBeLessThan(60_000)
+  })
+})
