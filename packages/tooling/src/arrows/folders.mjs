@@ -64,6 +64,7 @@ export const FOLDERS = {
     'versioned/core': ['tree'],
     'mirror/restore': ['layout', 'mirror', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/restore', 'tree'],
+    'layout-in-store.ts': ['layout', 'mirror-layout.ts'],
     'run-context.ts': ['boot', 'durability-timings.ts', 'event-outbox.ts', 'events.ts', 'layout', 'mirror-layout.ts'],
     commit: ['boot', 'capture', 'events.ts', 'layout', 'run-context.ts', 'shared', 'tree'],
     outage: ['commit', 'run-context.ts'],
@@ -79,6 +80,7 @@ export const FOLDERS = {
       'event-outbox.ts',
       'events.ts',
       'layout',
+      'layout-in-store.ts',
       'mirror',
       'mirror-layout.ts',
       'mirror/restore',
@@ -98,6 +100,10 @@ export const FOLDERS = {
     walk: ['files'],
     lock: ['files', 'logger.ts', 'process', 'time'],
     '.': ['failpoint.ts', 'files', 'lock', 'logger.ts', 'process', 'time', 'walk'],
+  },
+  '@nexus/inspect': {
+    read: [],
+    '.': ['read'],
   },
   '@nexus/journal': {
     files: [],
