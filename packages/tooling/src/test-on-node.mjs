@@ -15,7 +15,7 @@ const WITHOUT_ADDONS = [
   'packages/host/',
   'packages/objectstore/',
   'packages/objectstore-contract/',
-  ...['fs', 'gcs', 'memory-test', 's3'].flatMap((name) => [
+  ...['azure', 'fs', 'gcs', 'memory-test', 's3'].flatMap((name) => [
     `modules/objectstore-${name}/src/`,
     `modules/objectstore-${name}/test/contract.test.ts`,
   ]),

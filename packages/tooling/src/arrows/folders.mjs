@@ -148,6 +148,14 @@ export const FOLDERS = {
       'scribe.ts',
     ],
   },
+  '@nexus/objectstore-azure': {
+    'errors.ts': [],
+    'options.ts': [],
+    client: ['errors.ts', 'options.ts'],
+    'container.ts': ['client', 'errors.ts', 'options.ts'],
+    transfer: ['container.ts', 'errors.ts'],
+    '.': ['client', 'container.ts', 'errors.ts', 'options.ts', 'transfer'],
+  },
   '@nexus/objectstore-gcs': {
     'errors.ts': [],
     'options.ts': [],
