@@ -47,6 +47,17 @@ export const FOLDERS = {
     lifecycle: ['bus', 'config', 'engine-options.ts', 'event-recorder.ts', 'plugins', 'session', 'version.ts'],
     '.': ['bus', 'config', 'engine-options.ts', 'lifecycle', 'plugins', 'session', 'version.ts'],
   },
+  '@nexus/plugins': {
+    'message.ts': [],
+    turn: [],
+    llm: ['message.ts', 'turn'],
+    conversation: ['llm', 'message.ts', 'turn'],
+    tools: ['turn'],
+    agent: ['llm', 'message.ts', 'tools', 'turn'],
+    gate: [],
+    control: ['turn'],
+    '.': ['agent', 'control', 'conversation', 'gate', 'llm', 'message.ts', 'tools', 'turn'],
+  },
   '@nexus/errors': {
     '.': [],
   },
