@@ -72,6 +72,8 @@ export const FOLDERS = {
     owner: ['events.ts', 'tree'],
     boot: ['event-outbox.ts', 'events.ts', 'layout', 'tree'],
     mirror: ['capture', 'layout', 'tree'],
+    'versioned/core': ['tree'],
+    'versioned/format': ['tree'],
     'mirror/restore': ['layout', 'mirror', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/restore', 'tree'],
     'run-context.ts': ['boot', 'durability-timings.ts', 'event-outbox.ts', 'events.ts', 'layout', 'mirror-layout.ts'],
