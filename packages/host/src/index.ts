@@ -30,6 +30,7 @@ export {
 export { parseTreePath, treeParent, TreeRoot, type TreeDirectory, type TreeSlot } from './walk/tree-root.ts'
 export { descriptorPath } from './walk/descriptor-path.ts'
 export { TreeCursor } from './walk/tree-cursor.ts'
+export { crc32c, Crc32c } from './files/crc32c.ts'
 export { readPlainFile } from './files/plain-file.ts'
 export { PathEscapeError } from './walk/path-escape-error.ts'
 export {

@@ -74,4 +74,4 @@ export {
   type NexusErrorOptions,
   systemCode,
 } from '@nexus/errors'
-export { type Clock, type Logger, type LogLine, silentLogger, systemClock, type TimerHandle } from '@nexus/host'
+export { type Clock, Crc32c, type Logger, type LogLine, silentLogger, systemClock, type TimerHandle } from '@nexus/host'
