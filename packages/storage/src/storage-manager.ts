@@ -9,6 +9,8 @@ import { fileSizeBytes } from './open/file-size.ts'
 import { openStorage, type OpenStorageOptions } from './open/open-storage.ts'
 import type { FileIdentity, Place } from './open/place.ts'
 import { databasePlace, effectiveScope, type StorageScope } from './open/scope.ts'
+import type { DatabaseInstant } from './pages/instant.ts'
+import { PageCapture } from './pages/page-capture.ts'
 import { lostContent, type LostContent } from './snapshot/lost-content.ts'
 import {
   checkpointDatabases,
@@ -72,6 +74,7 @@ export class StorageManager {
   readonly #opening: OpenStorageOptions
   readonly #copier: Copier
   readonly #capture: DatabaseCapture
+  readonly #pages: PageCapture
   readonly #watch: WalWatch
   readonly #known = new Map<string, Known>()
   #state: 'open' | 'closed' | 'disposed' = 'open'
@@ -93,6 +96,7 @@ export class StorageManager {
     }
     this.#copier = new Copier({ busyTimeoutMs, logger, failpoint, pool })
     this.#capture = new CopyCapture(this.#copier)
+    this.#pages = new PageCapture(this.#copier, logger)
     this.#watch = new WalWatch(clock, logger, () => this.#drainWals(LARGE_WAL_BYTES))
   }
 
@@ -166,6 +170,28 @@ export class StorageManager {
     const copies = await this.#capture.capture(this.#present(scope), destDir, signal)
     for (const { pluginId, livePath, checkpoint } of copies) this.#watch.report({ pluginId, livePath, ...checkpoint })
     return copies
+  }
+
+  /**
+   * Takes every database of a scope that was opened in this run as of one instant each, page by page, and tells which pages
+   * are different from an earlier instant. Copies nothing where that can be helped. Works after {@link closeAll}, and leaves
+   * out what {@link snapshot} leaves out. Release each instant as soon as it was read: its WAL grows until then.
+   *
+   * All or nothing: when one fails, the call rejects, naming plugin and file.
+   *
+   * @param dir a fresh directory for copies that can't be done without; remove it after the instants were released
+   * @param options `since` names by live path the instants to compare with: the last ones whose content was stored
+   * @throws NexusError `PRECONDITION` while an earlier instant of a database is held; `CORRUPT`, `LOCKED`, `LOCAL_IO`,
+   * `PERMISSION`, `UNAVAILABLE`; `CLOSED` after {@link dispose}; the reason of `signal`
+   */
+  async capture(
+    scope: StorageScope,
+    dir: string,
+    { since = new Map(), signal }: { since?: ReadonlyMap<string, string>; signal?: AbortSignal | undefined } = {},
+  ): Promise<DatabaseInstant[]> {
+    this.#assertState('closed', 'storage.capture')
+    signal?.throwIfAborted()
+    return this.#pages.capture(this.#present(scope), { since, dir, signal })
   }
 
   /**
