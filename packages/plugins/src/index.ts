@@ -6,6 +6,11 @@ export { agentLoop } from './agent/loop.ts'
 export { scriptedModel } from './llm/scripted.ts'
 export type { LlmDelta, LlmRequest, LlmResponse, ModelOptions } from './llm/answer-requests.ts'
 
+// Tools
+export { fileTools } from './tools/files.ts'
+export { shellTool } from './tools/shell.ts'
+export { noteTools } from './tools/notes.ts'
+
 // Gates and control
 export { tokenBudget } from './gate/token-budget.ts'
 export { cancelControl, type CancelControl } from './control/cancel.ts'
