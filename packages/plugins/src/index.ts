@@ -3,6 +3,7 @@ export { conversationMemory } from './conversation/memory.ts'
 export { agentLoop } from './agent/loop.ts'
 
 // Models
+export { openAiCompatible } from './llm/openai-compatible.ts'
 export { scriptedModel } from './llm/scripted.ts'
 export type { LlmDelta, LlmRequest, LlmResponse, ModelOptions } from './llm/answer-requests.ts'
 
