@@ -48,6 +48,7 @@ async function agentOf(behaviours: readonly Behaviour[], block: object = {}): Pr
   return { engine, server, deltas, responses: collect<LlmResponse>(engine, 'llm.response'), control }
 }
 
+const messagesOf = (body: Record<string, unknown> = {}): object[] => body['messages'] as object[]
 const textOf = (deltas: readonly LlmDelta[]): string =>
   deltas
     .slice(deltas.findLastIndex(({ restarted }) => restarted === true) + 1)
@@ -104,7 +105,7 @@ describe('an answer', () => {
       { id: 'call-turn-1-1-2', name: 'wait', arguments: {} },
       { id: 'c3', name: 'look', arguments: '{"city":' },
     ])
-    expect((server.bodies[1]?.['messages'] as object[]).slice(1, 3)).toMatchObject([
+    expect(messagesOf(server.bodies[1]).slice(1, 3)).toMatchObject([
       {
         role: 'assistant',
         content: null,
@@ -202,7 +203,7 @@ describe('a server that misbehaves', () => {
     const { engine, deltas, control } = await agentOf([
       (response) => {
         response.once('close', () => (closed = true))
-        breaking(() => undefined)(response, undefined as never)
+        void breaking(() => undefined)(response, undefined as never)
       },
     ])
     const turn = engine.submitInput('hi')

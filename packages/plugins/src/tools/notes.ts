@@ -1,4 +1,4 @@
-import { NexusError, type Plugin, type PluginContext, type PluginStorage } from '@nexus/engine'
+import { NexusError, type Plugin, type PluginStorage } from '@nexus/engine'
 import * as v from 'valibot'
 import { defineTool, type ServedTools, serveTools, type Tool } from './serve-tools.ts'
 
@@ -28,7 +28,7 @@ export function noteTools(): Plugin {
     init(context) {
       const storage = context.storage(context.config.scope)
       storage.db.exec('CREATE VIRTUAL TABLE IF NOT EXISTS notes USING fts5(title, text)')
-      tools = serveTools(context as PluginContext, toolsOf(storage))
+      tools = serveTools(context, toolsOf(storage))
     },
     ready: () => tools.announce(),
     shutdown: () => tools.close(),
