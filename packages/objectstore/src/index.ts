@@ -3,6 +3,7 @@ export type { Backend, ByteRange, ErrorClass, ObjectInfo, OpOptions, Progress } 
 export { type BackendFactory, backends, open, type OpenOptions, register, registered, unregister } from './registry.ts'
 
 // What the engine calls over it
+export type { CallOptions } from './call/bounded-call.ts'
 export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './call/object-store.ts'
 export { openObjectStore, type OpenObjectStoreOptions } from './call/open-object-store.ts'
 export type { Deadlines } from './call/limits.ts'
@@ -56,6 +57,7 @@ export {
   InvalidKeyError,
   isInvalidKeyError,
   isObjectFailure,
+  isObjectNotFound,
   ObjectFailure,
   ObjectNotFoundError,
   quoteKey,
@@ -72,4 +74,4 @@ export {
   type NexusErrorOptions,
   systemCode,
 } from '@nexus/errors'
-export { type Clock, Crc32c, type Logger, type LogLine, systemClock, type TimerHandle } from '@nexus/host'
+export { type Clock, Crc32c, type Logger, type LogLine, silentLogger, systemClock, type TimerHandle } from '@nexus/host'
