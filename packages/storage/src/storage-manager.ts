@@ -97,7 +97,10 @@ export class StorageManager {
     this.#copier = new Copier({ busyTimeoutMs, logger, failpoint, pool })
     this.#capture = new CopyCapture(this.#copier)
     this.#pages = new PageCapture(this.#copier, logger)
-    this.#watch = new WalWatch(clock, logger, () => this.#drainWals(LARGE_WAL_BYTES))
+    this.#watch = new WalWatch(clock, logger, () => {
+      this.#releaseMemory()
+      return this.#drainWals(LARGE_WAL_BYTES)
+    })
   }
 
   /**
@@ -169,6 +172,7 @@ export class StorageManager {
     signal?.throwIfAborted()
     const copies = await this.#capture.capture(this.#present(scope), destDir, signal)
     for (const { pluginId, livePath, checkpoint } of copies) this.#watch.report({ pluginId, livePath, ...checkpoint })
+    this.#releaseMemory(scope)
     return copies
   }
 
@@ -191,7 +195,9 @@ export class StorageManager {
   ): Promise<DatabaseInstant[]> {
     this.#assertState('closed', 'storage.capture')
     signal?.throwIfAborted()
-    return this.#pages.capture(this.#present(scope), { since, dir, signal })
+    const instants = await this.#pages.capture(this.#present(scope), { since, dir, signal })
+    this.#releaseMemory(scope)
+    return instants
   }
 
   /**
@@ -266,6 +272,14 @@ export class StorageManager {
     if (this.#state === 'open' || this.#state === needed) return
     const why = this.#state === 'disposed' ? 'was disposed' : 'has closed its handles'
     throw new NexusError('CLOSED', `The storage manager ${why}`, { op })
+  }
+
+  /**
+   * What a handle has cached is cheap to read again, and most handles rest between two turns. SQLite never gives it back by
+   * itself: a thousand small databases would hold 80 MiB of pages.
+   */
+  #releaseMemory(scope?: StorageScope): void {
+    for (const { storage } of scope === undefined ? this.#known.values() : this.#of(scope)) storage.releaseMemory()
   }
 
   #of(scope: StorageScope): Known[] {
