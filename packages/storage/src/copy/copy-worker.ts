@@ -1,5 +1,5 @@
 import process from 'node:process'
-import { parentPort } from 'node:worker_threads'
+import { parentPort, type MessagePort } from 'node:worker_threads'
 import { systemCode } from '@nexus/errors'
 import { noFailpoint } from '@nexus/host'
 import { noteExhaustion } from '../open/sqlite-error.ts'
@@ -13,11 +13,11 @@ import {
 } from './copy-protocol.ts'
 import { runTask, type CopyTask, type TaskHooks } from './copy-task.ts'
 
-function askFailpoint(gateMemory: SharedArrayBuffer | undefined, name: string): void {
+function askFailpoint(port: MessagePort, gateMemory: SharedArrayBuffer | undefined, name: string): void {
   if (gateMemory === undefined) return
   const gate = new Int32Array(gateMemory)
   Atomics.store(gate, 0, GATE_WAITING)
-  parentPort?.postMessage({ type: 'failpoint', name } satisfies CopyReply)
+  port.postMessage({ type: 'failpoint', name } satisfies CopyReply)
   Atomics.wait(gate, 0, GATE_WAITING)
   if (Atomics.load(gate, 0) === GATE_THROW) throw new Error(`failpoint ${name}`)
 }
@@ -39,7 +39,7 @@ if (parentPort !== null) {
   const port = parentPort
   port.on('message', ({ task, abort, failpointGate }: CopyRequest) => {
     const hooks = {
-      failpoint: (name: string) => askFailpoint(failpointGate, name),
+      failpoint: (name: string) => askFailpoint(port, failpointGate, name),
       throwIfAborted: () => throwWhenAborted(abort),
       onMainThread: false,
     }

@@ -65,7 +65,7 @@ export class HeldInstant implements DatabaseInstant {
   /** Resolves after `onEnd`. */
   readonly ended: Promise<void>
   readonly #parts: InstantParts
-  readonly #end: () => void
+  #end!: () => void
   #reading = 0
   #isReleased = false
 
@@ -79,11 +79,9 @@ export class HeldInstant implements DatabaseInstant {
     this.pageSize = image.pageSize
     this.pageCount = image.pageCount
     this.#parts = parts
-    let end: () => void = () => undefined
     this.ended = new Promise((resolve) => {
-      end = resolve
+      this.#end = resolve
     })
-    this.#end = end
   }
 
   get isReleased(): boolean {

@@ -55,18 +55,23 @@ export class PinnedImage implements PageImage {
   }
 
   async read(into: Buffer, offsetBytes: number): Promise<void> {
-    const { path, files, frames, step } = this.#state
+    const { path, files, step } = this.#state
     step('pages:before-read')
     // What lies behind the end of the file was never written, and reads as zeros.
     into.fill(0)
     await readFully(files.database, into, offsetBytes)
-    const first = Math.floor(offsetBytes / this.pageSize) + 1
-    const last = Math.ceil((offsetBytes + into.length) / this.pageSize)
-    for (let page = first; page <= last; page++) {
-      const frame = frames.get(page)
-      const bytes = frame === undefined ? this.#unwritten(page) : await this.#frame(page, frame)
-      const at = (page - 1) * this.pageSize - offsetBytes
-      bytes?.copy(into, Math.max(at, 0), Math.max(-at, 0))
+    const lockPage = Math.floor(LOCK_BYTE / this.pageSize) + 1
+    this.#place(into, offsetBytes, lockPage, Buffer.alloc(this.pageSize))
+    for (const run of this.#framesOf(offsetBytes, into.length)) {
+      const frameBytes = FRAME_HEADER_BYTES + this.pageSize
+      const bytes = Buffer.alloc(run.pages.length * frameBytes)
+      await readFully(this.#walFd as number, bytes, frameAt(run.frame, this.pageSize))
+      for (const [index, page] of run.pages.entries()) {
+        const framed = bytes.subarray(index * frameBytes, (index + 1) * frameBytes)
+        if (!isFrameOf(framed, page, this.#state.index))
+          throw new WalMismatchError(path, `frame ${run.frame + index} is not of page ${page} any more`)
+        this.#place(into, offsetBytes, page, framed.subarray(FRAME_HEADER_BYTES))
+      }
     }
     step('pages:after-read')
     if (!areLocked(files, path)) {
@@ -79,17 +84,27 @@ export class PinnedImage implements PageImage {
     if (this.#walFd !== undefined) closeSync(this.#walFd)
   }
 
-  #unwritten(page: number): Buffer | undefined {
-    return page === Math.floor(LOCK_BYTE / this.pageSize) + 1 ? Buffer.alloc(this.pageSize) : undefined
+  /** The part of a page that a range covers, if any. */
+  #place(into: Buffer, offsetBytes: number, page: number, bytes: Buffer): void {
+    const at = (page - 1) * this.pageSize - offsetBytes
+    if (at < into.length && at > -this.pageSize) bytes.copy(into, Math.max(at, 0), Math.max(-at, 0))
   }
 
-  async #frame(page: number, frame: number): Promise<Buffer> {
-    const { path, index } = this.#state
-    const bytes = Buffer.alloc(FRAME_HEADER_BYTES + this.pageSize)
-    await readFully(this.#walFd as number, bytes, frameAt(frame, this.pageSize))
-    if (!isFrameOf(bytes, page, index))
-      throw new WalMismatchError(path, `frame ${frame} is not of page ${page} any more`)
-    return bytes.subarray(FRAME_HEADER_BYTES)
+  /** The frames of a range, those that follow each other in the WAL together. */
+  #framesOf(offsetBytes: number, lengthBytes: number): { frame: number; pages: number[] }[] {
+    const found: { frame: number; page: number }[] = []
+    const last = Math.ceil((offsetBytes + lengthBytes) / this.pageSize)
+    for (let page = Math.floor(offsetBytes / this.pageSize) + 1; page <= last; page++) {
+      const frame = this.#state.frames.get(page)
+      if (frame !== undefined) found.push({ frame, page })
+    }
+    const runs: { frame: number; pages: number[] }[] = []
+    for (const { frame, page } of found.toSorted((a, b) => a.frame - b.frame)) {
+      const run = runs.at(-1)
+      if (run !== undefined && run.frame + run.pages.length === frame) run.pages.push(page)
+      else runs.push({ frame, pages: [page] })
+    }
+    return runs
   }
 }
 

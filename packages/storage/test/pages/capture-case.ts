@@ -1,12 +1,13 @@
 import { join } from 'node:path'
 import { silentLogger, type Logger } from '@nexus/host'
+import { settle } from '@nexus/host/testing'
 import Database from 'better-sqlite3'
-import { expect, onTestFinished } from 'vitest'
+import { onTestFinished } from 'vitest'
 import { checkpointConnection } from '../../src/copy/checkpoint.ts'
 import { Copier } from '../../src/copy/copier.ts'
 import { processCopyPool } from '../../src/copy/copy-pool.ts'
 import type { Connection } from '../../src/open/connection.ts'
-import { CapturedDatabase } from '../../src/pages/captured-database.ts'
+import { CapturedDatabase, type CaptureContext } from '../../src/pages/captured-database.ts'
 import type { DatabaseInstant } from '../../src/pages/instant.ts'
 import type { PageStep } from '../../src/pages/page-steps.ts'
 import { tempDir } from '../temp-dir.ts'
@@ -26,11 +27,12 @@ export class CaptureCase {
   readonly path: string = join(this.dir, 'store.db')
   /** The plugin's connection. */
   readonly db: Connection
-  readonly captured: CapturedDatabase
+  captured: CapturedDatabase
   /** Called at each step of a capture. */
   onStep: (step: PageStep) => void = () => undefined
   image: Buffer = Buffer.alloc(0)
-  readonly #pins: Connection[] = []
+  readonly #context: CaptureContext
+  #pins: Connection[] = []
   #since: string | undefined
   #copies = 0
 
@@ -42,27 +44,35 @@ export class CaptureCase {
     this.db.exec('CREATE TABLE rows (id INTEGER PRIMARY KEY, body BLOB NOT NULL)')
     const copies = new Copier({ busyTimeoutMs: 2000, pool: processCopyPool(), logger, failpoint: undefined })
     const checkpoints = this.connect()
-    // In place and without syncing, so that a case takes milliseconds. The worker's are another test's.
-    const copier: Pick<Copier, 'run'> = {
-      run: async (job, signal) =>
-        job.kind === 'checkpoint'
-          ? { sizeBytes: 0, checkpoint: checkpointConnection(checkpoints, 0, job.keepWal) }
-          : copies.run(job, signal),
-    }
     let taken = 0
-    this.captured = new CapturedDatabase(
-      { pluginId: 'plugin', place: { root: this.dir, path: this.path } },
-      {
-        copier,
-        logger,
-        smallBytes,
-        canPin: () => true,
-        newId: () => `instant-${++taken}`,
-        step: (step) => this.onStep(step),
-        connect: () => this.#connectPin(),
+    this.#context = {
+      // Checkpoints in place and without syncing, so that a capture takes milliseconds. The worker's are another test's.
+      copier: {
+        run: async (job, signal) =>
+          job.kind === 'checkpoint'
+            ? { sizeBytes: 0, checkpoint: checkpointConnection(checkpoints, 0, job.keepWal) }
+            : copies.run(job, signal),
       },
-    )
+      logger,
+      smallBytes,
+      canPin: () => true,
+      newId: () => `instant-${++taken}`,
+      step: (step) => this.onStep(step),
+      connect: () => this.#connectPin(),
+    }
+    this.captured = this.#openCapture()
     onTestFinished(() => this.captured.close())
+  }
+
+  /** Begins anew, as after a restart of the engine: nothing is known of the database. */
+  async restart(): Promise<void> {
+    await this.captured.close()
+    this.#pins = []
+    this.captured = this.#openCapture()
+  }
+
+  #openCapture(): CapturedDatabase {
+    return new CapturedDatabase({ pluginId: 'plugin', place: { root: this.dir, path: this.path } }, this.#context)
   }
 
   /** Another connection of the same program, without checkpoints of its own. It closes when the test ends. */
@@ -86,10 +96,16 @@ export class CaptureCase {
     return this.captured.capture({ since, dir: join(this.dir, `copies-${++this.#copies}`), signal: undefined })
   }
 
+  /** Waits until the capture has done what it does after an instant was released. */
+  async settled(): Promise<void> {
+    // Each of its promises needs a turn or two.
+    for (let turns = 0; turns < 3; turns++) await settle()
+  }
+
   /** What SQLite serializes inside the read transaction that holds the instant. */
   serialized(): Buffer {
     const holding = this.#pins.filter((db) => db.open && db.inTransaction)
-    expect(holding).toHaveLength(1)
+    if (holding.length !== 1) throw new Error(`${holding.length} read transactions hold the instant, not one`)
     return (holding[0] as Connection).serialize()
   }
 
@@ -106,18 +122,27 @@ export class CaptureCase {
     this.#since = instant.id
   }
 
-  /** Captures, and compares with what SQLite sees in the same read transaction: the image, and where the image is wrong. */
+  /** Captures, and throws when anything is other than what SQLite sees in the same read transaction. */
   async captureAndCompare(): Promise<DatabaseInstant> {
     const instant = await this.take()
     const expected = this.serialized()
     await this.read(instant)
-    // What others did while it was read must not show, to SQLite as little as to us.
-    expect(differingPages(this.serialized(), expected, instant.pageSize)).toEqual([])
-    expect(differingPages(this.image, expected, instant.pageSize)).toEqual([])
-    expect(this.image.length).toBe(expected.length)
+    // Pages that were not named can be read as well.
+    const all = await instant.read(0, expected.length)
+    assertSame('the image from increments', this.image, expected, instant)
+    assertSame('the image as read', all, expected, instant)
+    assertSame('what SQLite sees while others go on', this.serialized(), expected, instant)
     instant.release()
     return instant
   }
+}
+
+function assertSame(what: string, found: Buffer, expected: Buffer, { pageSize, kind }: DatabaseInstant): void {
+  if (found.equals(expected)) return
+  const pages = differingPages(found, expected, pageSize)
+  throw new Error(
+    `${what} (${kind}) differs in pages ${pages.join(', ')}; ${found.length} bytes, not ${expected.length}`,
+  )
 }
 
 /** The numbers of the pages in which two images differ. */
