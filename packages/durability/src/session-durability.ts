@@ -36,7 +36,7 @@ export interface AttachedSession {
 export interface CommitOptions {
   /** Why it is taken; in logs. */
   reason?: string
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   /** Default: as long as it takes; every call to the store has a limit of its own. */
   timeoutMs?: number
 }

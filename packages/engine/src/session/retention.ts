@@ -32,7 +32,7 @@ export interface RetentionGuards {
   lastSnapshotFailed: (id: string) => boolean | Promise<boolean>
   clock: Clock
   logger: Logger
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** What {@link sweepSessions} goes by. */

@@ -37,7 +37,7 @@ export interface SweepOptions {
   claim: (sessionId: string) => Promise<SweepClaim | undefined>
   clock?: Clock
   logger?: Logger
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /**
