@@ -12,6 +12,8 @@ export interface ConnectionSettings {
   readonly cacheSizeKb: number
   /** Overwrites deleted content with zeros. */
   readonly secureDelete: boolean
+  /** Leaves the WAL to the manager: SQLite moves nothing into the file by itself. */
+  readonly keepsWal: boolean
 }
 
 const RETRY_MS = 5
@@ -68,6 +70,7 @@ export function openPluginConnection(
       db.pragma(`cache_size = -${settings.cacheSizeKb}`)
       db.pragma('foreign_keys = ON')
       if (settings.secureDelete) db.pragma('secure_delete = ON')
+      if (settings.keepsWal) db.pragma('wal_autocheckpoint = 0')
     },
   })
   return { ...opened, journalMode }
