@@ -13,8 +13,8 @@ const config: ViteUserConfig = defineConfig({
     // They have their own command: npm run test:slow.
     exclude: [...configDefaults.exclude, '**/*.slow.test.ts'],
     pool: 'forks',
-    // A core each: by itself vitest leaves one idle, which is half of a small machine.
-    maxWorkers: availableParallelism(),
+    // Two for each core: most of a test's time is spent on fsync, on timers and on other processes.
+    maxWorkers: 2 * availableParallelism(),
     execArgv: [
       '--import',
       new URL('packages/tooling/src/register-tsx.mjs', import.meta.url).href,

@@ -1,6 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import {
   type ByteRange,
+  Crc32c,
   monotonicProgress,
   NexusError,
   ObjectNotFoundError,
@@ -13,7 +14,7 @@ import {
 } from '@nexus/objectstore'
 import { type Bucket, objectName, objectUrl, repeat } from './bucket.ts'
 import type { ApiAnswer, ApiRequest } from './client/client.ts'
-import { Crc32c } from './transfer/crc32c.ts'
+import { base64Of } from './transfer/crc32c.ts'
 import { GcsError, hasStatus } from './errors.ts'
 import { isMissingObject } from './missing.ts'
 
@@ -179,7 +180,7 @@ class Download {
 
   async #checkSum(hashes: string | undefined): Promise<void> {
     const declared = /(?:^|[,\s])crc32c=([^,\s]+)/.exec(hashes ?? '')?.[1]
-    const actual = this.#sum.base64()
+    const actual = base64Of(this.#sum)
     if (declared === undefined || declared === actual) return
     await this.#restart()
     const message = `content of ${quoteKey(this.#job.key)} has CRC32C ${actual} and not ${declared}`

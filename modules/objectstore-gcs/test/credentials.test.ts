@@ -1,19 +1,24 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { isNexusError, type Logger, ObjectStore } from '@nexus/objectstore'
+import { isNexusError, type Logger, ObjectStore, redactSecrets, silentLogger } from '@nexus/objectstore'
 import { type GoogleCredentialsEmulator, openGoogleCredentials } from '@nexus/objectstore-emulators/google-credentials'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { GcsBackend } from '../src/driver.ts'
-import { drop, silentLogger } from './silent-logger.ts'
 import { openTestBucket, type TestBucket } from './test-bucket.ts'
 
 let credentials: GoogleCredentialsEmulator
 let bucket: TestBucket
+let lastToken: string | undefined
 
 beforeEach(async () => {
   credentials = await openGoogleCredentials()
-  bucket = await openTestBucket({ judge: (token) => (credentials.isGood(token) ? 'accepted' : 'invalid') })
+  bucket = await openTestBucket({
+    judge: (token) => {
+      lastToken = token
+      return credentials.isGood(token) ? 'accepted' : 'invalid'
+    },
+  })
 })
 
 afterEach(async () => {
@@ -25,7 +30,7 @@ afterEach(async () => {
 /** Warnings of the backend. */
 function listening(): { logger: Logger; warnings: string[] } {
   const warnings: string[] = []
-  return { warnings, logger: { ...silentLogger, warn: (_fields, message) => void warnings.push(message), info: drop } }
+  return { warnings, logger: { ...silentLogger, warn: (_fields, message) => void warnings.push(message) } }
 }
 
 type Chain = 'key file' | 'ADC key file' | 'ADC user file' | 'metadata server'
@@ -172,6 +177,22 @@ describe('a token', () => {
       'Bearer ey',
     ]) {
       expect(text).not.toContain(secret)
+    }
+  })
+})
+
+describe('whatever an answer spells, it shows nothing of', () => {
+  it.each<[Chain, (file: Record<string, string>) => string | undefined]>([
+    ['key file', (file) => file['private_key']],
+    ['key file', (file) => file['private_key']?.replaceAll(/-----[^-]*-----|\n/g, '')],
+    ['ADC user file', (file) => file['refresh_token']],
+  ])('the secret of a %s, nor of the token in use', async (chain, secretOf) => {
+    const backend = await openWith(chain)
+    await backend.list('')
+    const text = readFileSync(join(bucket.directory, 'credentials.json'), 'utf8')
+    for (const secret of [secretOf(JSON.parse(text) as Record<string, string>), lastToken]) {
+      const spelled = Buffer.from(String(secret).trim()).toString('base64').replaceAll('=', '')
+      expect(redactSecrets(`no ${spelled} here`)).toBe('no [redacted] here')
     }
   })
 })

@@ -1,7 +1,8 @@
 import { closeSync, openSync, truncateSync, writeSync } from 'node:fs'
 import { openLoopbackServer } from '@nexus/objectstore-emulators/http'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { Crc32c } from '../src/transfer/crc32c.ts'
+import { Crc32c } from '@nexus/objectstore'
+import { base64Of } from '../src/transfer/crc32c.ts'
 import { openTestBucket, type TestBucket } from './test-bucket.ts'
 
 const KIB = 1024
@@ -78,7 +79,7 @@ describe('an upload that meets faults', () => {
       if (request.method === 'POST') response.writeHead(200, { location: '/session' }).end()
       else if (ranges.length < 2) response.writeHead(308, { range: `bytes=0-${CHUNK - 1}` }).end()
       else {
-        const stored = { kind: 'storage#object', size: String(CHUNK), crc32c: sum.base64() }
+        const stored = { kind: 'storage#object', size: String(CHUNK), crc32c: base64Of(sum) }
         response.writeHead(200).end(JSON.stringify(stored))
       }
     })

@@ -204,7 +204,7 @@ export async function openS3Backend(
   signal?.throwIfAborted()
   const lease = await acquireClients(options)
   try {
-    await checkCredentials(lease.shared, logger, signal)
+    await checkCredentials(lease.shared, options, logger, signal)
   } catch (error) {
     lease.release()
     throw error

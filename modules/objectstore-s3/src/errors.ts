@@ -1,4 +1,4 @@
-import { type ErrorClass, quoteKey, redactSecrets, systemCode } from '@nexus/objectstore'
+import { type ErrorClass, quoteKey, redactError, redactSecrets, systemCode } from '@nexus/objectstore'
 
 /** A failed request, with what the store's support asks for. The SDK's own error is the cause. */
 export class S3RequestError extends Error {
@@ -17,13 +17,12 @@ export class S3RequestError extends Error {
     const subject = key === '' ? operation : `${operation} of ${quoteKey(key)}`
     const advice = hint?.(serviceCode)
     const way = advice === undefined ? '' : `; ${advice}`
-    super(`${subject}: ${describe(cause, serviceCode, status, requestId)}${way}`, { cause })
+    super(`${subject}: ${describe(cause, serviceCode, status, requestId)}${way}`, { cause: withoutSecrets(cause) })
     this.name = 'S3RequestError'
     this.operation = operation
     this.serviceCode = serviceCode
     this.status = status
     this.requestId = requestId
-    withoutSecrets(cause)
   }
 }
 
@@ -44,10 +43,9 @@ const HARMLESS = new Set([
  * Leaves of an SDK's error what names the failure. It carries every field of the store's answer, which may repeat the access
  * key, the session token and what was signed, and leads to the request, whose headers hold the signature.
  */
-function withoutSecrets(cause: Error): void {
-  const { $response } = cause as SdkFields
-  if ($response !== undefined) Reflect.set($response, 'body', undefined)
+function withoutSecrets(cause: Error): Error {
   for (const field of Object.keys(cause)) if (!HARMLESS.has(field)) Reflect.deleteProperty(cause, field)
+  return redactError(cause)
 }
 
 /** The error as one of a request; anything that is neither the store's nor the connection's is left as it is. */

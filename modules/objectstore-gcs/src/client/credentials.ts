@@ -1,5 +1,7 @@
 import { Storage, type StorageOptions } from '@google-cloud/storage'
-import { type Clock, configError, type Logger, redactSecrets } from '@nexus/objectstore'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Clock, configError, hideSecrets, type Logger, redactSecrets } from '@nexus/objectstore'
 import { type AuthClient, gcpMetadata, PassThroughClient } from 'google-auth-library'
 import { GcsError } from '../errors.ts'
 import { readKeyFile } from './key-file.ts'
@@ -26,6 +28,7 @@ export class Credentials {
   readonly #clock: Clock
   #client: Promise<AuthClient> | undefined
   #found: AuthClient | undefined
+  #hidden: string | undefined
 
   constructor(storageOptions: () => StorageOptions, clock: Clock) {
     this.#storageOptions = storageOptions
@@ -56,7 +59,7 @@ export class Credentials {
     const work = async (): Promise<AuthClient> => {
       const client = await this.find()
       pending = this.#client
-      assertToken(await client.getRequestHeaders(url))
+      this.#hide(tokenOf(await client.getRequestHeaders(url)))
       return client
     }
     try {
@@ -85,7 +88,21 @@ export class Credentials {
   async #resolve(): Promise<AuthClient> {
     // The library remembers for the life of the process that there was no metadata server.
     gcpMetadata.resetIsAvailableCache()
-    return new Storage(this.#storageOptions()).authClient.getClient()
+    const options = this.#storageOptions()
+    try {
+      const client = await new Storage(options).authClient.getClient()
+      hideSecrets(client.credentials.refresh_token ?? undefined)
+      return client
+    } catch (error) {
+      throw options.credentials === undefined && !isFileNamed() ? new NothingFound(error) : error
+    }
+  }
+
+  /** Once for each token: it is asked for before every request. */
+  #hide(token: string | undefined): void {
+    if (token === this.#hidden) return
+    this.#hidden = token
+    hideSecrets(token)
   }
 }
 
@@ -115,7 +132,7 @@ export async function openCredentials(
   } catch (error) {
     signal.throwIfAborted()
     const problem = redactSecrets(error instanceof Error ? error.message : String(error))
-    if (isLate(error) || (isNothingFound(error) && namesMetadataServer())) {
+    if (isLate(error) || (error instanceof NothingFound && namesMetadataServer())) {
       logger.warn({ error: problem }, 'the credentials can not be looked up now; going on, each request will try again')
       return found
     }
@@ -140,8 +157,20 @@ function redirectTokens(tokenUrl: string): NonNullable<StorageOptions['clientOpt
   return { transporterOptions: { adapter } }
 }
 
-function isNothingFound(error: unknown): boolean {
-  return error instanceof Error && error.message.startsWith('Could not load the default credentials')
+/** The search for credentials ended without any, and no file of them is named: what is left is a metadata server. */
+class NothingFound extends Error {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+    this.name = 'NothingFound'
+  }
+}
+
+/** Whether the environment or gcloud names a file of credentials: what is wrong with it does not go by waiting. */
+function isFileNamed(): boolean {
+  const { GOOGLE_APPLICATION_CREDENTIALS: upper = '', google_application_credentials: lower = '' } = process.env
+  const { HOME: home = '' } = process.env
+  const own = join(home, '.config', 'gcloud', 'application_default_credentials.json')
+  return upper !== '' || lower !== '' || (home !== '' && existsSync(own))
 }
 
 /** The environment says that there is a metadata server, so that it does not answer is an outage. */
@@ -155,16 +184,21 @@ function tokenError(error: unknown): GcsError {
   const { response, code } = error as { response?: { status?: unknown }; code?: unknown }
   const status = typeof response?.status === 'number' ? response.status : undefined
   const unreachable = status === undefined ? isNetworkCode(code) : status >= 500
-  const absent = isNothingFound(error) && namesMetadataServer()
+  const absent = error instanceof NothingFound && namesMetadataServer()
   const lost = !unreachable && !absent && !isLate(error)
   const detail = error instanceof Error && typeof error.message === 'string' ? error.message : 'unknown failure'
   return new GcsError(OP, `no access token: ${detail}`, { kind: 'credentials', lost })
 }
 
-/** A token endpoint that answers nonsense with 200, say a portal, leads the SDK to sign with the word `undefined`. */
-function assertToken(headers: Readonly<Record<string, string | undefined>>): void {
+/**
+ * What the client signs with; undefined for one that does not sign.
+ *
+ * @throws GcsError for a token endpoint that answers nonsense with 200, say a portal, which leads the SDK to sign with the
+ *   word `undefined`
+ */
+function tokenOf(headers: Readonly<Record<string, string | undefined>>): string | undefined {
   const given = headers['Authorization'] ?? headers['authorization']
-  if (given === undefined || !NO_TOKEN.test(given)) return
+  if (given === undefined || !NO_TOKEN.test(given)) return given?.replace(/^Bearer +/, '')
   throw new GcsError(OP, 'the token endpoint answered without a token', { kind: 'credentials', lost: false })
 }
 

@@ -1,6 +1,6 @@
 import { createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { configError } from '@nexus/objectstore'
+import { configError, hideSecrets } from '@nexus/objectstore'
 
 /**
  * Reads a service-account key and checks it as far as that goes without asking anybody.
@@ -30,6 +30,7 @@ export function readKeyFile(path: string): { client_email: string; private_key: 
   if (typeof email !== 'string' || typeof pem !== 'string' || !isPrivateKey(pem)) {
     throw configError('credentials_file', `names ${path}, which lacks a usable client_email or private_key`)
   }
+  hideSecrets(pem, pem.replaceAll(/-----[^-]*-----|\s/g, ''))
   return key as { client_email: string; private_key: string }
 }
 

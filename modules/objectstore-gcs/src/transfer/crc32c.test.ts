@@ -1,14 +1,15 @@
 import { CRC32C } from '@google-cloud/storage'
 import { describe, expect, it } from 'vitest'
-import { Crc32c } from './crc32c.ts'
+import { Crc32c } from '@nexus/objectstore'
+import { base64Of } from './crc32c.ts'
 
 function sumOf(...pieces: Uint8Array[]): string {
   const sum = new Crc32c()
   for (const piece of pieces) sum.update(piece)
-  return sum.base64()
+  return base64Of(sum)
 }
 
-describe('Crc32c', () => {
+describe('the CRC32C of an object', () => {
   it.each([
     ['', 'AAAAAA=='],
     ['data', 'rth90Q=='],

@@ -1,5 +1,6 @@
 import { configError, type Logger, redactSecrets } from '@nexus/objectstore'
 import { areDefinitelyAbsent } from './credentials.ts'
+import type { S3Options } from '../options.ts'
 import type { SharedClients } from './shared-clients.ts'
 
 /** How long opening waits for credentials, in ms. */
@@ -13,6 +14,7 @@ const CREDENTIALS_MS = 3_000
  */
 export async function checkCredentials(
   { clients, credentials }: SharedClients,
+  { credentialsFile }: S3Options,
   logger: Logger,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -33,7 +35,7 @@ export async function checkCredentials(
   } catch (error) {
     signal?.throwIfAborted()
     const detail = redactSecrets(error instanceof Error ? error.message : String(error))
-    if (areDefinitelyAbsent(error)) {
+    if (credentialsFile === undefined && areDefinitelyAbsent(error)) {
       const problem = `names no file, and the SDK's default chain finds no credentials: ${detail}`
       throw configError('credentials_file', problem, error)
     }

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
 import { defaultProvider } from '@aws-sdk/credential-provider-node'
 import { fromIni } from '@aws-sdk/credential-provider-ini'
-import { configError, systemCode } from '@nexus/objectstore'
+import { configError, hideSecrets, systemCode } from '@nexus/objectstore'
 
 /** What a request is signed with. */
 export interface Credentials {
@@ -71,6 +73,7 @@ export class CredentialSource {
 
   async #fetchOnce(context: Record<string, unknown> | undefined): Promise<Credentials> {
     const credentials = await this.#resolve(context)
+    hideSecrets(credentials.secretAccessKey, credentials.sessionToken)
     const nowMs = this.#nowMs()
     const endMs = credentials.expiration?.getTime() ?? Number.POSITIVE_INFINITY
     const refreshAtMs = Math.max(endMs - REFRESH_MS, nowMs + (endMs - nowMs) / 2)
@@ -129,20 +132,27 @@ function profileName(): string {
   return named === undefined || named === '' ? 'default' : named
 }
 
+const PROFILE_HEADER = /^\s*\[\s*(?:profile\s+)?["']?([^\]"']+?)["']?\s*\]/gm
+
 function hasProfile(text: string, profile: string): boolean {
-  const names = [...text.matchAll(/^\s*\[\s*(?:profile\s+)?["']?([^\]"']+?)["']?\s*\]/gm)].map(([, name]) => name)
-  return names.includes(profile)
+  return [...text.matchAll(PROFILE_HEADER)].some(([, name]) => name === profile)
+}
+
+/** The lines of one profile of a file in AWS format. */
+function profileText(text: string, profile: string): string {
+  // The headers' names are captured, so that they alternate with what stands below them.
+  const [, ...parts] = text.split(PROFILE_HEADER)
+  return parts.filter((_part, at) => at % 2 === 1 && parts[at - 1] === profile).join('\n')
 }
 
 /**
- * Whether a failure to resolve says that there are no credentials, and not that a configured source of them did not answer.
- * A source that the environment names exists, whatever it answers today.
+ * Whether a failure of the SDK's chain says that there are no credentials, and not that a configured source of them did not
+ * answer. The chain's last link and a source that failed end in the same error, so what tells is whether the environment or
+ * the profile names a source, whatever that answers today.
  */
 export function areDefinitelyAbsent(error: unknown): boolean {
   if (!(error instanceof Error) || error.name !== 'CredentialsProviderError') return false
-  // What the SDK says when it has asked every source; a source that failed speaks for itself.
-  if (!/from any providers/i.test(error.message)) return false
-  return !SOURCES.some((name) => (process.env[name] ?? '') !== '')
+  return !SOURCES.some((name) => (process.env[name] ?? '') !== '') && !hasProfileSource()
 }
 
 const SOURCES = [
@@ -151,3 +161,22 @@ const SOURCES = [
   'AWS_WEB_IDENTITY_TOKEN_FILE',
   'AWS_EC2_METADATA_SERVICE_ENDPOINT',
 ]
+
+const SOURCE_OF_PROFILE =
+  /^\s*(?:aws_access_key_id|role_arn|credential_process|credential_source|web_identity_token_file|login_session|sso_\w+)\s*=/m
+
+function hasProfileSource(): boolean {
+  const shared = process.env['AWS_SHARED_CREDENTIALS_FILE'] || join(homedir(), '.aws', 'credentials')
+  const config = process.env['AWS_CONFIG_FILE'] || join(homedir(), '.aws', 'config')
+  const profile = profileName()
+  return [shared, config].some((path) => SOURCE_OF_PROFILE.test(profileText(textOf(path), profile)))
+}
+
+/** An unreadable file is no source: the SDK passes over it as well. */
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}

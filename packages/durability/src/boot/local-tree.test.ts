@@ -38,6 +38,21 @@ describe('what a tree lost that a commit of it has', () => {
     }
   })
 
+  it('is seen for a conversation that is gone, or that a link or a directory took the place of', () => {
+    const harms: ((file: string) => void)[] = [
+      (file) => rmSync(file),
+      (file) => (renameSync(file, `${file}.moved`), symlinkSync(`${file}.moved`, file)),
+      (file) => (rmSync(file), mkdirSync(file)),
+      (file) => (renameSync(join(file, '..'), join(file, '../../moved')), symlinkSync('moved', join(file, '..'))),
+    ]
+    for (const harm of harms) {
+      const { dir, manifest } = treeWith([CONVERSATION_PATH])
+      expect(lacks(lookAtTree(dir), manifest)).toBe(false)
+      harm(join(dir, CONVERSATION_PATH))
+      expect(lacks(lookAtTree(dir), manifest)).toBe(true)
+    }
+  })
+
   it.each(['', '\n\n \n'])('is seen for a conversation of %j', (text) => {
     const { dir, manifest } = treeWith([CONVERSATION_PATH])
     writeFileSync(join(dir, CONVERSATION_PATH), text)

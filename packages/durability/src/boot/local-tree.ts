@@ -1,5 +1,5 @@
 import { closeSync, type Dirent, lstatSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { systemCode } from '@nexus/errors'
 import { openRegular } from '@nexus/host'
 import type { Committed } from '../tree/committed.ts'
@@ -29,17 +29,21 @@ export function lacks({ hasConversation, databases }: LocalTree, { entries, obje
 }
 
 function holdsConversation(sessionDir: string): boolean {
-  let fd: number
+  const path = join(sessionDir, CONVERSATION_PATH)
   try {
-    fd = openRegular(join(sessionDir, CONVERSATION_PATH)).fd
+    // A link, at the file's place or the directory's, is not the conversation, whatever lies behind it.
+    const isThere = lstatSync(dirname(path)).isDirectory() && lstatSync(path).isFile()
+    return isThere && readsAsText(path)
   } catch (error) {
     // One that is there and can't be read is for the boot to complain about.
     return systemCode(error) !== 'ENOENT'
   }
+}
+
+function readsAsText(path: string): boolean {
+  const { fd } = openRegular(path)
   try {
     return holdsText(fd)
-  } catch {
-    return true
   } finally {
     closeSync(fd)
   }

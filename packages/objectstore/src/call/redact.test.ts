@@ -56,10 +56,26 @@ describe('redactError', () => {
   it('copes with whatever can be thrown', () => {
     const circular = new Error('token=abc')
     circular.cause = circular
-    const frozen = Object.freeze(new Error('secret: x'))
-    for (const value of [undefined, null, 'text', 5, {}, circular, frozen]) {
-      expect(() => redactError(value)).not.toThrow()
+    for (const value of [undefined, null, 'text', 5, {}, circular]) {
+      expect(redactError(value)).toBe(value)
     }
+  })
+
+  it('gives a clean copy of what it may not write to, up to the error that was asked about', () => {
+    class SdkError extends Error {}
+    const readOnly = Object.defineProperties(new SdkError('refused'), {
+      $response: { value: { statusCode: 403, headers: { 'x-echo': 'Signature=ab12' }, reason: 'secret: ab12' } },
+      $responseBodyText: { value: 'aws_secret_access_key = ab12' },
+    })
+    const frozen = Object.freeze(new Error('secret: ab12', { cause: readOnly }))
+    const list = new AggregateError([frozen], 'several')
+    for (const error of [readOnly, frozen, list, new Error('outer', { cause: list })]) {
+      const clean = redactError(error)
+      expect(inspect(clean, { depth: 12, showHidden: true })).not.toContain('ab12')
+      expect(clean).toBeInstanceOf(error.constructor)
+    }
+    expect(redactError(readOnly)).toMatchObject({ message: 'refused', $response: { statusCode: 403 } })
+    expect((redactError(frozen).cause as Error).message).toBe('refused')
   })
 })
 

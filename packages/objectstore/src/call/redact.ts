@@ -19,6 +19,8 @@ const SECRETS: readonly [RegExp, string | ((match: string) => string)][] = [
   [/\b(GOOG1?)[A-Z0-9]{18,}\b/g, `$1${HIDDEN}`],
   [/\b(ya29\.)[\w-]+/g, `$1${HIDDEN}`],
   [/(?<![\w-])(eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*/g, `$1${HIDDEN}`],
+  [/\b((?:AccountKey|SharedAccessSignature)=)[^;\s"'<>]+/gi, `$1${HIDDEN}`],
+  [/\b(sig=)[^&;\s"'<>]+/g, `$1${HIDDEN}`],
   [/(-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, `$1${HIDDEN}`],
   [
     /\b((?:aws[_-]?)?(?:secret[_-]?access[_-]?key|session[_-]?token|security[_-]?token|access[_-]?key[_-]?id|secret|password|passwd|private[_-]?key|refresh[_-]?token|access[_-]?token|client[_-]?secret|api[_-]?key|signature)["']?\s*[:=]\s*["']?)[^\s"',;&<>]+/gi,
@@ -57,33 +59,57 @@ const MAX_ERRORS = 16
 const SECRET_NAME = /authorization|secret|token|passw|cookie|credential|signature|(?:shared|account|access|api).?key/i
 
 /**
- * Redacts an error and its causes in place, so that a logger that prints them leaks nothing either: messages, stacks and
- * every text they carry. Of an object that an SDK hangs on its error, such as the request with its headers, only the plain
- * values of its first level are left. Errors that can't be written to are left as they are.
+ * The error with its causes, redacted so that a logger that prints them leaks nothing either: messages, stacks and every text
+ * they carry. Of an object that an SDK hangs on its error, such as the request with its headers, only the plain values of its
+ * first level are left. It is cleaned in place; where a field can't be written to, as on a frozen error or one that an SDK
+ * defined to be read only, a copy without what can't be cleaned comes back. Any other value comes back as it is.
  */
-export function redactError(error: unknown): void {
-  const open: unknown[] = [error]
-  const seen = new Set<unknown>()
-  for (let current = open.shift(); seen.size < MAX_ERRORS; current = open.shift()) {
-    if (current instanceof Error && !seen.has(current)) {
-      seen.add(current)
-      redactFields(current, open)
-    }
-    if (open.length === 0) return
-  }
+export function redactError<T>(error: T): T {
+  return cleanError(error, new Map()) as T
 }
 
-function redactFields(error: Error, found: unknown[]): void {
+function cleanError(error: unknown, seen: Map<Error, unknown>): unknown {
+  if (!(error instanceof Error)) return error
+  if (seen.has(error)) return seen.get(error)
+  // Deeper ones are cut off: they would be printed as they are.
+  if (seen.size >= MAX_ERRORS) return undefined
+  seen.set(error, error)
+  const clean = new Map<string | symbol, unknown>()
   for (const name of Reflect.ownKeys(error)) {
-    const field = Object.getOwnPropertyDescriptor(error, name)
-    if (field === undefined) continue
-    // A stack is an accessor in newer engines, and is read like a value.
-    const value: unknown = name === 'stack' ? error.stack : field.value
-    if (value instanceof Error) found.push(value)
-    else if (name === 'errors' && Array.isArray(value)) found.push(...(value as unknown[]))
-    else if (name !== 'stack' && 'get' in field) Reflect.deleteProperty(error, name)
-    else rewrite(error, name, cleanValue(error, String(name), value))
+    const value = cleanField(error, name, seen)
+    clean.set(name, value)
+    if (value === undefined) Reflect.deleteProperty(error, name)
+    else if (Reflect.get(error, name) !== value) Reflect.set(error, name, value)
   }
+  if ([...clean].every(([name, value]) => Reflect.get(error, name) === value)) return error
+  const copy = copyOf(error, clean)
+  seen.set(error, copy)
+  return copy
+}
+
+function cleanField(error: Error, name: string | symbol, seen: Map<Error, unknown>): unknown {
+  const field = Object.getOwnPropertyDescriptor(error, name)
+  // A stack is an accessor in newer engines, and is read like a value.
+  const value: unknown = name === 'stack' ? error.stack : field?.value
+  if (value instanceof Error) return cleanError(value, seen)
+  if (name === 'errors' && Array.isArray(value)) return cleanList(value, seen)
+  return cleanValue(error, String(name), value)
+}
+
+/** The list itself where every error in it could be cleaned in place, so that it need not be written. */
+function cleanList(errors: unknown[], seen: Map<Error, unknown>): unknown[] {
+  const clean = errors.map((each) => cleanError(each, seen))
+  return clean.every((each, at) => each === errors[at]) ? errors : clean
+}
+
+function copyOf(error: Error, fields: ReadonlyMap<string | symbol, unknown>): Error {
+  const copy = Object.create(Object.getPrototypeOf(error) as object) as Error
+  for (const [name, value] of fields) {
+    if (value === undefined) continue
+    const enumerable = Object.prototype.propertyIsEnumerable.call(error, name)
+    Object.defineProperty(copy, name, { value, enumerable, writable: true, configurable: true })
+  }
+  return copy
 }
 
 function cleanValue(owner: Error, fieldName: string, value: unknown): unknown {
@@ -102,10 +128,4 @@ function cleanValue(owner: Error, fieldName: string, value: unknown): unknown {
 
 function cleanText(name: string, text: string): string {
   return SECRET_NAME.test(name) ? HIDDEN : redactSecrets(text)
-}
-
-function rewrite(error: Error, name: string | symbol, clean: unknown): void {
-  if (Reflect.get(error, name) === clean) return
-  // False for a frozen error: the wrapper's own message is clean all the same.
-  Reflect.set(error, name, clean)
 }

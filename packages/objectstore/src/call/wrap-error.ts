@@ -41,11 +41,11 @@ const DISK_ONLY = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE
  * kind is `INTERNAL`; anything else is taken for an outage. For `putIfAbsent` a lost connection, or an error nobody can
  * explain, is `OUTCOME_UNKNOWN`.
  */
-export function wrapError(error: unknown, call: CallContext): NexusError {
-  if (isObjectFailure(error)) return wrapError(error.cause, { ...call, key: error.key })
+export function wrapError(thrown: unknown, call: CallContext): NexusError {
+  if (isObjectFailure(thrown)) return wrapError(thrown.cause, { ...call, key: thrown.key })
   // Before what the driver reads its class from is taken away.
-  const code = isNexusError(error) ? error.code : codeOf(error, call)
-  redactError(error)
+  const code = isNexusError(thrown) ? thrown.code : codeOf(thrown, call)
+  const error = redactError(thrown)
   if (isNexusError(error)) return error
   const op = `objectstore.${call.verb}`
   if (code === 'NOT_FOUND' && call.verb === 'get' && call.key !== undefined) {

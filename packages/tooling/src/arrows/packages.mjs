@@ -11,7 +11,15 @@ export const PACKAGES = {
   '@nexus/blobs': ['@nexus/errors', '@nexus/host'],
   // Its handles are of better-sqlite3's type: a program that compiles against them needs the types, too.
   '@nexus/storage': ['@nexus/errors', '@nexus/host', 'better-sqlite3', '@types/better-sqlite3'],
-  '@nexus/durability': ['@nexus/errors', '@nexus/host', SEAM, '@nexus/journal', '@nexus/blobs', '@nexus/storage'],
+  '@nexus/durability': [
+    '@nexus/errors',
+    '@nexus/host',
+    SEAM,
+    '@nexus/journal',
+    '@nexus/blobs',
+    '@nexus/storage',
+    'zstd-napi',
+  ],
   '@nexus/engine': [
     '@nexus/errors',
     '@nexus/host',
@@ -24,8 +32,21 @@ export const PACKAGES = {
     'valibot',
     'pino',
   ],
+  // Looks at sessions and moves them; runs none, so it knows no engine.
+  '@nexus/inspect': [
+    '@nexus/errors',
+    '@nexus/host',
+    SEAM,
+    '@nexus/journal',
+    '@nexus/durability',
+    'better-sqlite3',
+    '@types/better-sqlite3',
+    'tar-stream',
+    'zstd-napi',
+  ],
   '@nexus/resume-contract': ['@nexus/engine', SEAM],
-  '@nexus/cli': ['@nexus/engine'],
+  '@nexus/plugins': ['@nexus/engine', 'valibot', '@valibot/to-json-schema', 'yaml', 'openai'],
+  '@nexus/cli': ['@nexus/engine', '@nexus/plugins', 'commander', '@commander-js/extra-typings', 'yaml'],
   '@nexus/objectstore-memory-test': BACKEND,
   '@nexus/objectstore-fs': BACKEND,
   '@nexus/objectstore-s3': [...BACKEND, '@aws-sdk/*', '@smithy/*', 'http-proxy-agent', 'https-proxy-agent'],
@@ -40,4 +61,5 @@ export const FREE = new Set([
   '@nexus/proof',
   '@nexus/objectstore-seamcheck',
   '@nexus/objectstore-emulators',
+  '@nexus/independent-reader',
 ])
