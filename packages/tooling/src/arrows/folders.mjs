@@ -32,8 +32,10 @@ export const FOLDERS = {
     'exit-codes.ts': [],
     'output.ts': [],
     'usage-error.ts': [],
-    demo: ['exit-codes.ts', 'output.ts'],
-    commands: ['demo', 'exit-codes.ts', 'output.ts', 'usage-error.ts'],
+    'load-module.ts': [],
+    demo: ['exit-codes.ts', 'load-module.ts', 'output.ts'],
+    run: ['output.ts', 'usage-error.ts'],
+    commands: ['demo', 'exit-codes.ts', 'load-module.ts', 'output.ts', 'run'],
     '.': ['commands', 'exit-codes.ts', 'output.ts', 'usage-error.ts'],
   },
   '@nexus/engine': {
