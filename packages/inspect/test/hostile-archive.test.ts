@@ -166,7 +166,7 @@ describe('an entry is refused', () => {
     ),
     ['after the end', (items) => [...items, [{ name: 'session/files/z' }, 'x']], 'after its end'],
     ['without an end', (items) => items.slice(0, -1), 'ends before'],
-    ['with an end of something else', (items) => items.with(-1, [{ name: 'trailer.json' }, '{}']), 'trailer'],
+    ['with an end of something else', (items) => [...items.slice(0, -1), [{ name: 'trailer.json' }, '{}']], 'trailer'],
     ['at all, when there is nothing', () => [], 'ends before'],
   ]
   it.each(cases)('%s', async (_what, change, message) => {
@@ -210,8 +210,8 @@ describe('a file is refused', () => {
       turned[at] = (turned[at] ?? 0) ^ 0x10
       writeFileSync(archive, turned)
       const imported = await importSession(archive, { sessionsRoot: root }).catch((error: { code: string }) => error)
-      if ('code' in imported) expect(['CORRUPT', 'UNSUPPORTED']).toContain(imported.code)
-      else expect(readFileSync(join(imported.dir, 'files/a'), 'utf8')).toBe(FILES['files/a'])
+      const outcome = 'code' in imported ? imported.code : readFileSync(join(imported.dir, 'files/a'), 'utf8')
+      expect(['CORRUPT', 'UNSUPPORTED', FILES['files/a']]).toContain(outcome)
       rmSync(join(root, 's1'), { recursive: true, force: true })
       expect(readdirSync(root)).toEqual([])
     }
