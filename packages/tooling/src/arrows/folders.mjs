@@ -63,6 +63,7 @@ export const FOLDERS = {
     mirror: ['capture', 'layout', 'tree'],
     'versioned/core': ['tree'],
     'versioned/format': ['tree'],
+    'versioned/store': ['capture', 'layout', 'tree', 'versioned/core', 'versioned/format'],
     'mirror/restore': ['layout', 'mirror', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/restore', 'tree'],
     'run-context.ts': ['boot', 'durability-timings.ts', 'event-outbox.ts', 'events.ts', 'layout', 'mirror-layout.ts'],
