@@ -1,11 +1,10 @@
 import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { describeBackendContract } from '@nexus/objectstore-contract'
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { openFsBackend, type FsBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const bucket = mkdtempSync(join(tmpdir(), 'nexus-fs-contract-'))
 let cases = 0

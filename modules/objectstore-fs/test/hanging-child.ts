@@ -1,8 +1,7 @@
 // Ends while a call on the bucket hangs inside a system call.
 import { writeFileSync } from 'node:fs'
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openFsBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const [bucket = '', path = '', marker = '', fifo = ''] = process.argv.slice(2)
 const hang = { op: 'put', fifo } as const

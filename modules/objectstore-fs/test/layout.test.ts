@@ -11,12 +11,11 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { isInvalidKeyError, objectStoreConfig } from '@nexus/objectstore'
+import { isInvalidKeyError, objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openFsBackend, type FsBackend } from '../src/driver.ts'
 import { engineTempName } from '@nexus/host'
 import { createTestBucket, type TestBucket } from './open-bucket.ts'
-import { drop, silentLogger } from './silent-logger.ts'
 
 let test: TestBucket
 let backend: FsBackend
@@ -259,7 +258,7 @@ describe('temporary files', () => {
     const lines: unknown[] = []
     const info = (fields: unknown): void => void lines.push(fields)
     // The first call of a worker looks for them.
-    const other = await test.open({ fsync: false }, {}, { debug: drop, info, warn: drop, error: drop })
+    const other = await test.open({ fsync: false }, {}, { ...silentLogger, info })
     await other.list('')
     await expect.poll(() => readdirSync(at('\\tmp')).toSorted()).toEqual(names.slice(1).toSorted())
     await expect.poll(() => lines).toEqual([{ bucket: test.bucket, files: 2 }])

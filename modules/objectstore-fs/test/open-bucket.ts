@@ -1,9 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { objectStoreConfig, type Logger } from '@nexus/objectstore'
+import { objectStoreConfig, type Logger, silentLogger } from '@nexus/objectstore'
 import { openFsBackend, type FsBackend, type WorkerInternals } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 /** A bucket directory of a test, with room for local files beside it. */
 export interface TestBucket {

@@ -2,9 +2,8 @@
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { isNexusError, objectStoreConfig } from '@nexus/objectstore'
+import { isNexusError, objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openFsBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const [role = '', bucket = '', name = '', rounds = '0', stopFile = ''] = process.argv.slice(2)
 // Without fsync, which only makes the race slower.

@@ -1,10 +1,16 @@
 import { existsSync, readdirSync, readFileSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
-import { isNexusError, ObjectStore, openObjectStore, objectStoreConfig, registered } from '@nexus/objectstore'
+import {
+  isNexusError,
+  ObjectStore,
+  openObjectStore,
+  objectStoreConfig,
+  registered,
+  silentLogger,
+} from '@nexus/objectstore'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import '../src/index.ts'
 import { createTestBucket, type TestBucket } from './open-bucket.ts'
-import { silentLogger } from './silent-logger.ts'
 
 let test: TestBucket
 

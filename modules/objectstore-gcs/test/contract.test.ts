@@ -1,10 +1,9 @@
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { describeBackendContract } from '@nexus/objectstore-contract'
 import { type GcsEmulator, openGcsEmulator } from '@nexus/objectstore-emulators/gcs'
 import { afterAll, beforeAll, describe, it, vi } from 'vitest'
 import { type GcsBackend, openGcsBackend } from '../src/driver.ts'
 import { plainClient } from './plain-client.ts'
-import { silentLogger } from './silent-logger.ts'
 
 let emulator: GcsEmulator
 let buckets = 0

@@ -1,11 +1,10 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { inspect } from 'node:util'
-import { isNexusError, type Logger, ObjectStore, redactSecrets } from '@nexus/objectstore'
+import { isNexusError, type Logger, ObjectStore, redactSecrets, silentLogger } from '@nexus/objectstore'
 import { type GoogleCredentialsEmulator, openGoogleCredentials } from '@nexus/objectstore-emulators/google-credentials'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { GcsBackend } from '../src/driver.ts'
-import { drop, silentLogger } from './silent-logger.ts'
 import { openTestBucket, type TestBucket } from './test-bucket.ts'
 
 let credentials: GoogleCredentialsEmulator
@@ -31,7 +30,7 @@ afterEach(async () => {
 /** Warnings of the backend. */
 function listening(): { logger: Logger; warnings: string[] } {
   const warnings: string[] = []
-  return { warnings, logger: { ...silentLogger, warn: (_fields, message) => void warnings.push(message), info: drop } }
+  return { warnings, logger: { ...silentLogger, warn: (_fields, message) => void warnings.push(message) } }
 }
 
 type Chain = 'key file' | 'ADC key file' | 'ADC user file' | 'metadata server'

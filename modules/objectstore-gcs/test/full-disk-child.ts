@@ -1,7 +1,6 @@
 // Downloads an object to a disk that takes no more, and prints the code of the failure.
-import { isNexusError, ObjectStore, objectStoreConfig } from '@nexus/objectstore'
+import { isNexusError, ObjectStore, objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openGcsBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const [endpoint = '', bucket = '', key = '', path = ''] = process.argv.slice(2)
 const config = objectStoreConfig({ backend: 'gcs', bucket, endpoint })

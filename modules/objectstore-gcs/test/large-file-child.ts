@@ -1,9 +1,8 @@
 // Uploads, downloads and hydrates a large file, and prints by how many MiB the resident memory grew at most.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openGcsBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const [endpoint = '', bucket = '', path = '', local = ''] = process.argv.slice(2)
 const config = objectStoreConfig({ backend: 'gcs', bucket, endpoint })

@@ -1,12 +1,11 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Logger, objectStoreConfig, type ObjectStoreConfig } from '@nexus/objectstore'
+import { type Logger, objectStoreConfig, type ObjectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { type GcsEmulator, type GcsEmulatorOptions, openGcsEmulator } from '@nexus/objectstore-emulators/gcs'
 import { vi } from 'vitest'
 import { type GcsBackend, type GcsInternals, openGcsBackend } from '../src/driver.ts'
 import { type PlainClient, plainClient } from './plain-client.ts'
-import { silentLogger } from './silent-logger.ts'
 import { SkippingClock } from './skipping-clock.ts'
 
 export const BUCKET = 'bucket'

@@ -1,7 +1,6 @@
 // Uploads a file in small chunks, until it is done or killed.
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openGcsBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const [endpoint = '', bucket = '', key = '', path = ''] = process.argv.slice(2)
 const options = { resumable_threshold: 1, chunk_size: 256 * 1024 }

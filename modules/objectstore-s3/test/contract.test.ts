@@ -1,10 +1,9 @@
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { describeBackendContract } from '@nexus/objectstore-contract'
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { openS3Backend } from '../src/driver.ts'
 import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
 import { describeOnGateway, gateway } from './gateway.ts'
-import { silentLogger } from './silent-logger.ts'
 
 let emulated: EmulatedBucket
 let cases = 0

@@ -1,11 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Logger, objectStoreConfig, type ObjectStoreConfig } from '@nexus/objectstore'
+import { type Logger, objectStoreConfig, type ObjectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { EMULATOR_CREDENTIALS, openS3Emulator, type S3Emulator } from '@nexus/objectstore-emulators/s3'
 import { openS3Backend, type S3Backend } from '../src/driver.ts'
 import { writeCredentials } from './gateway.ts'
-import { silentLogger } from './silent-logger.ts'
 
 /** An emulator with one bucket, and a directory for local files. */
 export interface EmulatedBucket {

@@ -1,8 +1,7 @@
 // Uploads and downloads a large file, and prints by how many MiB the resident memory grew at most.
 import { readFileSync } from 'node:fs'
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openS3Backend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const [endpoint = '', credentialsFile = '', checksums = '', path = '', target = ''] = process.argv.slice(2)
 const config = objectStoreConfig({ backend: 's3', bucket: 'bucket', endpoint, credentialsFile, options: { checksums } })

@@ -1,11 +1,10 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { objectStoreConfig, ObjectStore } from '@nexus/objectstore'
+import { objectStoreConfig, ObjectStore, silentLogger } from '@nexus/objectstore'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { openS3Backend, type S3Backend } from '../src/driver.ts'
 import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
 import { describeOnGateway, gateway } from './gateway.ts'
-import { silentLogger } from './silent-logger.ts'
 
 let test: EmulatedBucket
 

@@ -1,7 +1,6 @@
 // Uploads a large file in parts and is killed by its parent in the middle.
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openS3Backend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const [endpoint = '', credentialsFile = '', stateDirectory = '', path = ''] = process.argv.slice(2)
 const options = { state_directory: stateDirectory, concurrency: 2 }

@@ -3,12 +3,11 @@ import { createReadStream, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
-import { objectStoreConfig, ObjectStore } from '@nexus/objectstore'
+import { objectStoreConfig, ObjectStore, silentLogger } from '@nexus/objectstore'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { openS3Backend, type S3Backend } from '../src/driver.ts'
 import { describeOnGateway, gateway, type Gateway } from './gateway.ts'
 import { keysOf } from './independent-client.ts'
-import { silentLogger } from './silent-logger.ts'
 
 let directory: string
 let bucket: string

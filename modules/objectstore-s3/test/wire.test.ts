@@ -3,12 +3,11 @@ import { createServer, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { objectStoreConfig, ObjectStore } from '@nexus/objectstore'
+import { objectStoreConfig, ObjectStore, silentLogger } from '@nexus/objectstore'
 import { EMULATOR_CREDENTIALS, openS3Emulator, type S3Emulator } from '@nexus/objectstore-emulators/s3'
 import { afterEach, describe, expect, it } from 'vitest'
 import { openS3Backend, type S3Backend } from '../src/driver.ts'
 import { writeCredentials } from './gateway.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const CA_FILE = new URL('fixtures/tls-cert.pem', import.meta.url).pathname
 const tls = {

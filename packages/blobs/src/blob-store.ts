@@ -50,7 +50,7 @@ export interface BlobStoreOptions {
 /** What {@link BlobStore.put} takes besides the bytes and their media type. */
 export interface BlobPutOptions {
   /** Stops a put that is waiting for its source or its turn; the put rejects with the signal's reason. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   /** The digest the bytes must have; with other bytes the put rejects with {@link BlobCorruptError} and stores nothing. */
   sha256?: string
   /** Whether `onPut` hears of it. Default true. */
@@ -223,7 +223,7 @@ export class BlobStore {
    * @throws BlobCorruptError for bytes that don't have their digest; for a whole store after everything was read
    * @throws BlobNotFoundError for a named blob that is not there
    */
-  async verify(shaOrUri?: string, options: { signal?: AbortSignal } = {}): Promise<VerifyResult> {
+  async verify(shaOrUri?: string, options: { signal?: AbortSignal | undefined } = {}): Promise<VerifyResult> {
     if (shaOrUri === undefined) {
       return this.#wrapped('blobs.verify', this.dir, () => verifyStore(this.dir, this.#fs, options.signal))
     }

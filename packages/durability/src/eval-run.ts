@@ -7,7 +7,7 @@ import { validateSessionId } from './tree/session-id.ts'
 
 /** How an evaluation run is published. */
 export interface PublishEvalRunOptions {
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   logger?: Logger
   /** Uploads in flight, default 8. */
   concurrency?: number
@@ -49,7 +49,7 @@ export async function publishFiles(
       },
       signal,
     )
-    await store.flush(signal === undefined ? {} : { signal })
+    await store.flush({ signal })
     published.ok = true
   } catch (error) {
     signal?.throwIfAborted()

@@ -1,5 +1,4 @@
-import { mkdir } from 'node:fs/promises'
-import { isNexusError } from '@nexus/errors'
+import { isObjectNotFound } from '@nexus/objectstore'
 import type { Restored, StagedTree } from './layout/staged-tree.ts'
 import type { Committed, CommitHead } from './tree/committed.ts'
 import type { CapturedTree, CommitFence, Layout, LayoutCommit, RestoreOptions } from './layout/layout.ts'
@@ -32,12 +31,12 @@ class MirrorLayout implements Layout {
 
   async head(signal?: AbortSignal): Promise<CommitHead | undefined> {
     const { store, sessionId } = this.#context
-    return await readCommittedPair(store, sessionId, await this.#reading(signal))
+    return await readCommittedPair(store, sessionId, { scratchDir: this.#scratchDir, signal })
   }
 
   async committed(signal?: AbortSignal): Promise<Committed | undefined> {
     const { store, sessionId } = this.#context
-    return await readCommittedManifest(store, sessionId, await this.#reading(signal))
+    return await readCommittedManifest(store, sessionId, { scratchDir: this.#scratchDir, signal })
   }
 
   async commit(captured: CapturedTree, fence: CommitFence): Promise<LayoutCommit> {
@@ -59,13 +58,8 @@ class MirrorLayout implements Layout {
       await store.get(`${this.#treeKey}/${path}`, localPath, { signal })
       return true
     } catch (error) {
-      if (isNexusError(error, 'NOT_FOUND')) return false
+      if (isObjectNotFound(error)) return false
       throw error
     }
-  }
-
-  async #reading(signal: AbortSignal | undefined): Promise<{ scratchDir: string; signal?: AbortSignal }> {
-    await mkdir(this.#scratchDir, { recursive: true, mode: 0o700 })
-    return { scratchDir: this.#scratchDir, ...(signal === undefined ? {} : { signal }) }
   }
 }

@@ -25,6 +25,8 @@ export interface InputOutcome {
   failed?: number
   /** What the first of them threw. */
   error?: unknown
+  /** Why its turn failed or was cancelled, as its `agent.turn.end` says; absent when it went well. */
+  turnError?: string
 }
 
 /** How a session is ended. */
@@ -260,13 +262,16 @@ export class Engine {
       const failures: unknown[] = []
       const onFailure = (error: unknown): void => void failures.push(error)
       const { vetoed, reason } = await this.bus.emitVetoable('before:io.input', payload, { onFailure })
+      let turnError: string | undefined
       if (!vetoed) {
-        await this.bus.emit('io.input', payload, { onFailure })
+        const heed = this.bus.subscribe('agent.turn.end', ({ payload: { error } }) => void (turnError = error))
+        await this.bus.emit('io.input', payload, { onFailure }).finally(heed)
         this.#noteOpenTurn()
       }
       return {
         accepted: !vetoed,
         ...(reason === undefined ? {} : { reason }),
+        ...(turnError === undefined ? {} : { turnError }),
         ...(failures.length === 0 ? {} : { failed: failures.length, error: failures[0] }),
       }
     })

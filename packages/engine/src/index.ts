@@ -1,3 +1,6 @@
+// What everything here throws
+export { isNexusError, NexusError, type ErrorCode } from '@nexus/errors'
+
 // A run: boot it, give it inputs, commit, stop
 export { Engine, type InputOutcome, type StopOptions } from './engine.ts'
 export type { EngineOptions } from './engine-options.ts'

@@ -20,7 +20,7 @@ export { SessionLockedError } from './lock/session-locked-error.ts'
 
 // Files
 export { engineTempName, isAbandonedTemp, isEngineTempName, TEMP_GRACE_MS } from './files/temp-name.ts'
-export { syncData, syncDirectory, writeFully } from './files/sync.ts'
+export { syncData, syncDirectory, syncFile, writeFully } from './files/sync.ts'
 export {
   ATOMIC_WRITE_FAILPOINTS,
   atomicWriteFile,
@@ -42,5 +42,5 @@ export {
   type FileDigest,
   type HashOptions,
 } from './files/file-digest.ts'
-export { FileDigester, sharedDigester } from './files/digester.ts'
+export { FileDigester, sha256OfFile, sharedDigester } from './files/digester.ts'
 export { holdDirectory, type DirectoryWalkFs, type HeldDirectory } from './walk/directory-walk.ts'

@@ -31,6 +31,14 @@ export class ObjectNotFoundError extends NexusError {
 }
 
 /**
+ * Tells an {@link ObjectNotFoundError} of any installed copy of this package from everything else. A `NOT_FOUND` that is none,
+ * as of a missing bucket, says nothing of the object.
+ */
+export function isObjectNotFound(value: unknown): value is ObjectNotFoundError {
+  return isNexusError(value, 'NOT_FOUND') && value.name === 'ObjectNotFoundError'
+}
+
+/**
  * An object came in another form than it was stored in: something between here and the store compresses. Code `UNSUPPORTED`;
  * what arrived is not damaged, and fetching it again gives the same.
  */

@@ -3,6 +3,7 @@ export type { Backend, ByteRange, ErrorClass, ObjectInfo, OpOptions, Progress } 
 export { type BackendFactory, backends, open, type OpenOptions, register, registered, unregister } from './registry.ts'
 
 // What the engine calls over it
+export type { CallOptions } from './call/bounded-call.ts'
 export { type Capabilities, type ExpectedSize, ObjectStore, type ObjectStoreOptions } from './call/object-store.ts'
 export { openObjectStore, type OpenObjectStoreOptions } from './call/open-object-store.ts'
 export type { Deadlines } from './call/limits.ts'
@@ -39,7 +40,8 @@ export { type PlannedFile, refuseFoldedTwins } from './hydrate/hydrate-plan.ts'
 export { replaceFile } from './hydrate/replace-file.ts'
 export { openSnapshot, type Snapshot } from './transfer/open-snapshot.ts'
 
-// Transfers: turns, repetition, progress, ranges, waiting
+// Transfers: turns, repetition, silence, progress, ranges, waiting
+export { Attempt, type AttemptOptions } from './transfer/attempt.ts'
 export { Gate } from './transfer/gate.ts'
 export { Slots, type Waiter } from './transfer/slots.ts'
 export { SharedWait } from './transfer/shared-wait.ts'
@@ -49,6 +51,7 @@ export { monotonicProgress, type TransferProgress } from './transfer/monotonic-p
 export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.ts'
 export { decoderOf, encodingOf } from './transfer/encoding.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
+export { type CreateOutcome, PROBE_CREATES, probeConditionalCreates } from './transfer/probe-creates.ts'
 
 // Errors, and what must not be in them
 export {
@@ -56,6 +59,7 @@ export {
   InvalidKeyError,
   isInvalidKeyError,
   isObjectFailure,
+  isObjectNotFound,
   ObjectFailure,
   ObjectNotFoundError,
   quoteKey,
@@ -72,4 +76,4 @@ export {
   type NexusErrorOptions,
   systemCode,
 } from '@nexus/errors'
-export { type Clock, Crc32c, type Logger, type LogLine, systemClock, type TimerHandle } from '@nexus/host'
+export { type Clock, Crc32c, type Logger, type LogLine, silentLogger, systemClock, type TimerHandle } from '@nexus/host'

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { fakeBackend } from '../test/fake-backend.ts'
-import { ManualClock, settle } from '../test/manual-clock.ts'
+import { ManualClock, settle } from '@nexus/host/testing'
 import { objectStoreConfig } from './config.ts'
 import type { Backend } from './driver.ts'
 import type { Logger } from '@nexus/host'
@@ -118,7 +118,7 @@ describe('openObjectStore', () => {
   })
 
   it('gives up on a factory that does not answer, tells it so, and closes what comes late', async () => {
-    const clock = new ManualClock()
+    const clock = new ManualClock(0)
     let closed = 0
     let finish: ((backend: Backend) => void) | undefined
     let told: unknown
@@ -144,16 +144,16 @@ describe('openObjectStore', () => {
     await settle()
     expect(closed).toBe(1)
     expect(logged).toEqual(['closing a backend that opened too late failed'])
-    expect(clock.pending).toBe(0)
+    expect(clock.pendingTimers).toBe(0)
   })
 
   it('rejects with the reason of its signal', async () => {
-    const clock = new ManualClock()
+    const clock = new ManualClock(0)
     register('slow', () => new Promise(() => undefined))
     const abort = new AbortController()
     const opening = openObjectStore(objectStoreConfig({ backend: 'slow' }), { logger, clock, signal: abort.signal })
     abort.abort('enough')
     await expect(opening).rejects.toBe('enough')
-    expect(clock.pending).toBe(0)
+    expect(clock.pendingTimers).toBe(0)
   })
 })

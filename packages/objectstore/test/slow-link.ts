@@ -2,7 +2,7 @@ import type { Backend, OpOptions } from '../src/driver.ts'
 import { Gate } from '../src/transfer/gate.ts'
 import { monotonicProgress } from '../src/transfer/monotonic-progress.ts'
 import { pause } from '../src/transfer/waiting.ts'
-import type { ManualClock } from './manual-clock.ts'
+import type { ManualClock } from '@nexus/host/testing'
 
 /** What the link is like, and the driver over it. */
 export interface SlowLinkOptions {

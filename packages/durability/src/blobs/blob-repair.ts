@@ -1,11 +1,8 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { open, rename, rm } from 'node:fs/promises'
+import { rename, rm } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { fromSystemError, NexusError, systemCode } from '@nexus/errors'
 import type { Layout } from '../layout/layout.ts'
-import { engineTempName, holdDirectory, type HeldDirectory } from '@nexus/host'
+import { engineTempName, holdDirectory, sha256OfFile, syncFile, type HeldDirectory } from '@nexus/host'
 
 /** The session-relative paths of a blob, its content first. */
 export function blobPaths(sha256: string): { bin: string; meta: string } {
@@ -63,7 +60,7 @@ async function repairInto(shard: HeldDirectory, layout: Layout, sha256: string, 
   const content = await fetchTo(bin)
   if (content === undefined) return false
   try {
-    const found = await digestOf(content)
+    const found = await sha256OfFile(content)
     if (found !== sha256) {
       throw new NexusError('CORRUPT', `the stored blob ${sha256} has the digest ${found}`, {
         op: 'durability.repair-blob',
@@ -77,19 +74,4 @@ async function repairInto(shard: HeldDirectory, layout: Layout, sha256: string, 
   } finally {
     await rm(content, { force: true })
   }
-}
-
-async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, 'r+')
-  try {
-    await handle.datasync()
-  } finally {
-    await handle.close()
-  }
-}
-
-async function digestOf(path: string): Promise<string> {
-  const hash = createHash('sha256')
-  await pipeline(createReadStream(path), hash)
-  return hash.digest('hex')
 }

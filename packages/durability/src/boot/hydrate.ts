@@ -33,7 +33,7 @@ export interface HydrateOptions {
   /** Called when the tree is whole, before it appears: notes on the disk whose commit it is. */
   beforePlacing?: (restored: Restored) => Promise<void>
   onMixed: OnMixedPolicy
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   clock?: Clock
   logger?: Logger
   failpoint?: Failpoint

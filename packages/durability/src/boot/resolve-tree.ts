@@ -45,7 +45,7 @@ export interface ResolveTreeOptions {
   prepareStaging: (dir: string) => Promise<void>
   /** The caller wants the committed tree also where the local one could go on. */
   giveUpLocal?: boolean
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** Which tree the session runs on. */
@@ -247,7 +247,7 @@ async function hydrate(
     failpoint,
     prepareStaging: options.prepareStaging,
     beforePlacing: (restored) => record.begin(ofRestored(restored)),
-    ...(options.signal === undefined ? {} : { signal: options.signal }),
+    signal: options.signal,
   })
   if (hydration.outcome === 'never-seen') {
     refuseForgotten(resolver, previous)

@@ -25,11 +25,7 @@ export interface DatabaseCapture {
 export function copiesOf(storage: StorageManager): DatabaseCapture {
   return {
     paths: () => storage.paths('session'),
-    copy: (dir, signal) => storage.snapshot('session', dir, until(signal)),
-    copyForeign: (livePath, destPath, signal) => storage.snapshotForeign(livePath, destPath, until(signal)),
+    copy: (dir, signal) => storage.snapshot('session', dir, { signal }),
+    copyForeign: (livePath, destPath, signal) => storage.snapshotForeign(livePath, destPath, { signal }),
   }
-}
-
-function until(signal: AbortSignal | undefined): { signal?: AbortSignal } {
-  return signal === undefined ? {} : { signal }
 }

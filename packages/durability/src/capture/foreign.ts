@@ -13,7 +13,7 @@ export interface ForeignOptions {
   cursor: TreeCursor
   stagingDir: string
   databases: DatabaseCapture | undefined
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** What became of a file that looks like somebody's SQLite database. */

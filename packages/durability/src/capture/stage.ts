@@ -37,7 +37,7 @@ export interface StageOptions {
   cursor: TreeCursor
   journal?: JournalWriter
   databases: DatabaseCapture | undefined
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 const DEFAULT_MODE = 0o600
@@ -69,7 +69,7 @@ export async function stageParts(options: StageOptions): Promise<StagedParts> {
 async function stageJournal(journal: JournalWriter, options: StageOptions, parts: StagedParts): Promise<void> {
   const { sessionDir, stagingDir, cursor, signal } = options
   refuseReplacedJournal(cursor)
-  const { sealed, active, lastSeq } = await journal.snapshot(stagingDir, signal === undefined ? {} : { signal })
+  const { sealed, active, lastSeq } = await journal.snapshot(stagingDir, { signal })
   // The writer goes by names: it may have read through a link that was there for a moment.
   refuseReplacedJournal(cursor)
   parts.journal = { sealed: new Set(sealed.map(({ name }) => name)), lastSeq }

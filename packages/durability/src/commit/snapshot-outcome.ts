@@ -10,7 +10,7 @@ export interface SnapshotRequest {
   /** Store nothing when nothing but the session's own end has changed since the last commit. */
   onlyIfNew?: boolean
   /** Calls the snapshot off, unless somebody more urgent shares it. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** What became of one snapshot, for everybody who shared it. */

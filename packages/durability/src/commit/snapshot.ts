@@ -54,7 +54,7 @@ export interface SnapshotOptions {
    * since. May go by a look that is younger than `ageMs`. Default: passes.
    */
   confirm?: (ageMs: number) => Promise<void>
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   clock?: Clock
   logger?: Logger
   failpoint?: Failpoint

@@ -1,8 +1,7 @@
 import { lstatSync } from 'node:fs'
 import { join } from 'node:path'
-import { isNexusError } from '@nexus/errors'
 import { readSwept } from '@nexus/journal'
-import type { ObjectStore } from '@nexus/objectstore'
+import { isObjectNotFound, type ObjectStore } from '@nexus/objectstore'
 import { type Clock, type Failpoint, type Logger, sharedDigester } from '@nexus/host'
 import type { StagedParts } from '../capture/stage.ts'
 import type { CapturedTree, CommitFence, LayoutCommit } from '../layout/layout.ts'
@@ -31,14 +30,14 @@ export class MirrorCommit {
   readonly #captured: CapturedTree
   readonly #fence: CommitFence
   readonly #treeKey: string
-  readonly #waiting: { signal?: AbortSignal }
+  readonly #signal: AbortSignal | undefined
 
   constructor(context: MirrorContext, captured: CapturedTree, fence: CommitFence) {
     this.#context = context
     this.#captured = captured
     this.#fence = fence
     this.#treeKey = sessionKeys(context.sessionId).tree
-    this.#waiting = fence.signal === undefined ? {} : { signal: fence.signal }
+    this.#signal = fence.signal
   }
 
   async run(): Promise<LayoutCommit> {
@@ -51,12 +50,12 @@ export class MirrorCommit {
     const stored = await this.#storer(listing).store(parts)
     this.#tell(stored.tree)
     await failpoint('snapshot:objects-stored')
-    await store.flush(this.#waiting)
+    await store.flush({ signal: this.#signal })
     await failpoint('snapshot:objects-flushed')
     const manifest = await this.#manifestOf(stored, parts)
     const { beforeCommit, confirm } = this.#fence
     const manifestBytes = await commitManifest(manifest, {
-      ...this.#waiting,
+      signal: this.#signal,
       store,
       sequence,
       trigger,
@@ -82,7 +81,7 @@ export class MirrorCommit {
   // What is found to be in the tree only later is asked for then.
   #openListing(): SnapshotListing {
     const { store, logger } = this.#context
-    const listing = new SnapshotListing({ store, treeKey: this.#treeKey, logger, ...this.#waiting })
+    const listing = new SnapshotListing({ store, treeKey: this.#treeKey, logger, signal: this.#signal })
     const objects = this.#captured.committed?.objects ?? []
     if (objects.some((path) => path.startsWith(`${BLOBS_DIR}/`))) listing.ask(BLOBS_DIR)
     if (objects.some((path) => immutableKind(path) === 'segment')) listing.ask(JOURNAL_DIR)
@@ -93,7 +92,7 @@ export class MirrorCommit {
     const { cursor, stagingDir, committed, databases, memory, slices, concurrency } = this.#captured
     return new TreeStorer({
       ...this.#context,
-      ...this.#waiting,
+      signal: this.#signal,
       cursor,
       stagingDir,
       committed,
@@ -164,9 +163,9 @@ export class MirrorCommit {
     if (!this.#context.store.capabilities.get) return undefined
     const localPath = join(this.#captured.stagingDir, 'adopted')
     try {
-      await this.#context.store.get(`${this.#treeKey}/${path}`, localPath, this.#waiting)
+      await this.#context.store.get(`${this.#treeKey}/${path}`, localPath, { signal: this.#signal })
     } catch (error) {
-      if (isNexusError(error, 'NOT_FOUND')) return undefined
+      if (isObjectNotFound(error)) return undefined
       throw error
     }
     const { size } = lstatSync(localPath)

@@ -29,7 +29,6 @@ export interface CommitOptions extends CommitFence, Pick<CapturedTree, 'sequence
  */
 export async function commitManifest(manifest: Manifest, options: CommitOptions): Promise<number> {
   const { store, stagingDir, sequence, trigger, turnId, signal, beforeCommit, confirm, failpoint, slices } = options
-  const waiting = signal === undefined ? {} : { signal }
   const keys = sessionKeys(manifest.session_id)
   const manifestPath = join(stagingDir, 'manifest.json')
   const manifestBytes = await writeManifest(manifest, manifestPath, slices)
@@ -40,14 +39,14 @@ export async function commitManifest(manifest: Manifest, options: CommitOptions)
   await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
   await confirm(0)
-  await store.put(keys.manifest, manifestPath, waiting)
+  await store.put(keys.manifest, manifestPath, { signal })
   await failpoint('snapshot:manifest-put')
-  await store.flush(waiting)
+  await store.flush({ signal })
   await failpoint('snapshot:manifest-flushed')
   await confirm(CONFIRM_AGE_MS)
-  await store.put(keys.marker, markerPath, waiting)
+  await store.put(keys.marker, markerPath, { signal })
   await failpoint('snapshot:marker-put')
-  await store.flush(waiting)
+  await store.flush({ signal })
   await failpoint('snapshot:marker-flushed')
   return manifestBytes
 }

@@ -16,7 +16,7 @@ export class SnapshotListing {
   readonly #logger: Logger
   readonly #asked = new Map<string, Promise<Map<string, number> | undefined>>()
 
-  constructor(options: { store: ObjectStore; treeKey: string; signal?: AbortSignal; logger: Logger }) {
+  constructor(options: { store: ObjectStore; treeKey: string; signal?: AbortSignal | undefined; logger: Logger }) {
     this.#store = options.store
     this.#treeKey = options.treeKey
     this.#signal = options.signal
@@ -47,7 +47,7 @@ export class SnapshotListing {
   async #list(dir: string): Promise<Map<string, number> | undefined> {
     try {
       const prefix = `${this.#treeKey}/${dir}`
-      const objects = await this.#store.list(prefix, this.#signal === undefined ? {} : { signal: this.#signal })
+      const objects = await this.#store.list(prefix, { signal: this.#signal })
       return new Map(objects.map(({ key, size }) => [trimKeyPrefix(key, this.#treeKey) ?? key, size]))
     } catch (error) {
       this.#signal?.throwIfAborted()

@@ -30,7 +30,7 @@ export interface TreeStorerOptions {
   digester: FileDigester
   slices: Slices
   concurrency: number
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   failpoint: Failpoint
   /** Asked before anything of the committed generation is overwritten. */
   confirm?: (ageMs: number) => Promise<void>

@@ -81,6 +81,7 @@ describe('the owner marker of a run', () => {
     const { owner, conflicts } = newOwner(test)
     await owner.claim()
     expect(test.backend.faults.calls.map(({ op, key }) => [op, key])).toEqual([
+      ['list', 'sessions/s1.owner'],
       ['hydrate', 'sessions/s1.owner'],
       ['put', KEY],
     ])

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
-import type { Clock, Logger, TimerHandle } from '@nexus/host'
-import { sessionKeys } from '../tree/keys.ts'
+import { type Clock, isRunning, type Logger, type TimerHandle } from '@nexus/host'
+import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
 import {
   judgeOwner,
   OWNER_MARKER_LIMIT_BYTES,
@@ -12,7 +12,7 @@ import {
   type OwnerMarker,
   type OwnerVerdict,
 } from './owner-marker.ts'
-import { readSmallObject, writeSmallObject, type SmallObject } from '../tree/small-object.ts'
+import { readObject, writeObject } from '../tree/small-object.ts'
 
 /** What {@link SessionOwner} needs. */
 export interface SessionOwnerOptions {
@@ -46,8 +46,8 @@ const abandonedHere = new Set<string>()
 export class SessionOwner {
   readonly #options: SessionOwnerOptions
   readonly #isRunning: (pid: number) => boolean
-  readonly #marker: SmallObject
-  readonly #keyPrefix: string
+  readonly #keys: SessionKeys
+  readonly #scratchPath: string
   readonly #stop = new AbortController()
   #claimedAt: string | undefined
   #reported = false
@@ -56,15 +56,10 @@ export class SessionOwner {
   #verdict: OwnerVerdict | undefined
 
   constructor(options: SessionOwnerOptions) {
-    const keys = sessionKeys(options.sessionId)
     this.#options = options
     this.#isRunning = options.isRunning ?? isRunning
-    this.#keyPrefix = keys.tree
-    this.#marker = {
-      key: keys.owner,
-      keyPrefix: keys.ownerPrefix,
-      scratchPath: join(options.sessionsRoot, '.machine', `${options.sessionId}.owner`),
-    }
+    this.#keys = sessionKeys(options.sessionId)
+    this.#scratchPath = join(options.sessionsRoot, '.machine', `${options.sessionId}.owner`)
   }
 
   /** What the last look at the marker said; undefined before one succeeded. */
@@ -99,11 +94,10 @@ export class SessionOwner {
   async release(signal?: AbortSignal): Promise<void> {
     const { store, logger, sessionId } = this.#options
     if (this.#claimedAt === undefined) return
-    const options = signal === undefined ? {} : { signal }
     try {
       const holder = await this.#read(signal)
       if (holder?.instanceId !== this.#options.identity.instanceId) return
-      await store.delete(this.#marker.key, options)
+      await store.delete(this.#keys.owner, { signal })
     } catch (error) {
       logger.warn(
         { err: error, session_id: sessionId },
@@ -160,12 +154,14 @@ export class SessionOwner {
     const marker = { sessionId, host, pid, instanceId, claimedAt, heartbeatAt: nowAt }
     // Before the put: one whose answer is lost may have landed, and has to be removed at the end.
     this.#claimedAt = claimedAt
-    await writeSmallObject(store, this.#marker, serializeOwnerMarker(marker, this.#keyPrefix), { signal })
+    const scratchPath = this.#scratchPath
+    await writeObject(store, this.#keys.owner, serializeOwnerMarker(marker, this.#keys.tree), { scratchPath, signal })
   }
 
   async #read(signal?: AbortSignal): Promise<OwnerMarker | undefined> {
-    const limits = { limitBytes: OWNER_MARKER_LIMIT_BYTES, ...(signal === undefined ? {} : { signal }) }
-    const bytes = await readSmallObject(this.#options.store, this.#marker, limits)
+    const scratchPath = this.#scratchPath
+    const length = OWNER_MARKER_LIMIT_BYTES
+    const bytes = await readObject(this.#options.store, this.#keys.owner, { scratchPath, length, signal })
     return bytes === undefined ? undefined : parseOwnerMarker(bytes)
   }
 
@@ -197,15 +193,5 @@ export class SessionOwner {
       'another instance seems to hold this session: two writers overwrite each other',
     )
     this.#options.onConflict(holder)
-  }
-}
-
-/** EPERM means that it exists and belongs to somebody else. */
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0)
-    return true
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }

@@ -1,12 +1,10 @@
-import { createHash } from 'node:crypto'
-import { createReadStream, existsSync } from 'node:fs'
-import { chmod, link, mkdir, open, rename, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { chmod, link, mkdir, rename, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { NexusError, systemCode } from '@nexus/errors'
-import { forEachBounded, ObjectNotFoundError, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
+import { forEachBounded, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
 import { openStorageManager, removeSidecars, replaceContent, validatePluginId } from '@nexus/storage'
-import { type Clock, type Failpoint, type Logger, syncDirectory } from '@nexus/host'
+import { type Clock, type Failpoint, type Logger, sha256OfFile, syncDirectory, syncFile } from '@nexus/host'
 import { isAsSeen, seenObject, type SharedRootsRecord } from './shared-roots-record.ts'
 import { withSharedStaging } from './shared-roots-staging.ts'
 import { APP_ROOT, STORE_FILE } from './shared-store-key.ts'
@@ -45,8 +43,7 @@ export interface PulledRoot {
  * content through SQLite, since other processes may have it open. What both changed is left as it is on either side.
  */
 export async function pullRoot(pull: SharedPull, root: string, signal: AbortSignal | undefined): Promise<PulledRoot> {
-  const options = signal === undefined ? {} : { signal }
-  const listed = await pull.store.list(root, options)
+  const listed = await pull.store.list(root, { signal })
   const stores = listed.filter(({ key }) => isStoreKey(key, root, pull.logger))
   const forked: string[] = []
   const settle = async (object: ObjectInfo, _index: number, each: AbortSignal): Promise<void> => {
@@ -57,51 +54,33 @@ export async function pullRoot(pull: SharedPull, root: string, signal: AbortSign
   return { held: stores.map(({ key }) => key), forked }
 }
 
-/** Downloads one shared store's object to a file that must not exist, its size checked. */
-export async function fetchSharedStore(
-  store: ObjectStore,
-  key: string,
-  destPath: string,
-  { sizeBytes, signal }: { sizeBytes?: number; signal?: AbortSignal },
+/** Downloads one shared store's object, its size checked. */
+async function fetchSharedStore(
+  pull: SharedPull,
+  object: ObjectInfo,
+  path: string,
+  signal: AbortSignal,
 ): Promise<void> {
-  const options = signal === undefined ? {} : { signal }
-  if (store.capabilities.get) {
-    await store.get(key, destPath, sizeBytes === undefined ? options : { ...options, expected: { bytes: sizeBytes } })
-  } else {
-    const folder = `${destPath}.pulled`
-    await mkdir(folder, { mode: 0o700 })
-    await store.hydrate(dirname(key), folder, options)
-    try {
-      await rename(join(folder, STORE_FILE), destPath)
-    } catch (error) {
-      throw systemCode(error) === 'ENOENT' ? new ObjectNotFoundError(key, { cause: error }) : error
-    }
-  }
-  const { size } = await stat(destPath)
-  if (sizeBytes === undefined || size === sizeBytes) return
-  throw new NexusError('CORRUPT', `object ${key} has ${sizeBytes} bytes and ${size} of them arrived`, {
+  const { key, size: bytes } = object
+  await pull.store.get(key, path, { signal, expected: { bytes } })
+  const { size } = await stat(path)
+  if (size === bytes) return
+  throw new NexusError('CORRUPT', `object ${key} has ${bytes} bytes and ${size} of them arrived`, {
     op: 'durability.shared-hydrate',
     key,
     retryable: true,
   })
 }
 
-/** The digest of a local file. */
-export async function sha256OfFile(path: string): Promise<string> {
-  const hash = createHash('sha256')
-  await pipeline(createReadStream(path), hash)
-  return hash.digest('hex')
-}
-
 async function pullStore(pull: SharedPull, object: ObjectInfo, signal: AbortSignal): Promise<void> {
   const { key, size } = object
-  const { store, storageRoot, record, logger, failpoint } = pull
+  const { storageRoot, record, logger, failpoint } = pull
   const livePath = join(storageRoot, key)
   await withSharedStoreLock(record.lockDir(key), { ...pull, signal }, () =>
     withSharedStaging(storageRoot, async (staging) => {
       if (existsSync(livePath)) return
       const fetched = join(staging, STORE_FILE)
-      await fetchSharedStore(store, key, fetched, { sizeBytes: size, signal })
+      await fetchSharedStore(pull, object, fetched, signal)
       const sha256 = await sha256OfFile(fetched)
       await chmod(fetched, 0o600)
       await syncFile(fetched)
@@ -131,14 +110,14 @@ async function pullStore(pull: SharedPull, object: ObjectInfo, signal: AbortSign
  * @returns `forked` when both changed
  */
 async function followStore(pull: SharedPull, object: ObjectInfo, signal: AbortSignal): Promise<'same' | 'forked'> {
-  const { store, storageRoot, record, logger } = pull
+  const { storageRoot, record, logger } = pull
   const { key, size } = object
   return await withSharedStoreLock(record.lockDir(key), { ...pull, signal }, async () => {
     const known = record.object(key)
     if (known?.sha256 !== undefined && isAsSeen(known.seen, object)) return 'same'
     return await withSharedStaging(storageRoot, async (staging) => {
       const fetched = join(staging, STORE_FILE)
-      await fetchSharedStore(store, key, fetched, { sizeBytes: size, signal })
+      await fetchSharedStore(pull, object, fetched, signal)
       const sha256 = await sha256OfFile(fetched)
       const note = (): Promise<void> => record.noteObject(key, { sha256, attempts: [], seen: seenObject(object) })
       const isOurs = known !== undefined && (known.sha256 === sha256 || known.attempts.includes(sha256))
@@ -197,13 +176,4 @@ async function publish(path: string, livePath: string): Promise<boolean> {
   if (existsSync(livePath)) return false
   await rename(path, livePath)
   return true
-}
-
-async function syncFile(path: string): Promise<void> {
-  const handle = await open(path, 'r+')
-  try {
-    await handle.sync()
-  } finally {
-    await handle.close()
-  }
 }

@@ -1,10 +1,9 @@
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
-import type { ObjectInfo, ObjectStore } from '@nexus/objectstore'
+import { isObjectNotFound, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
 import type { DatabaseSnapshot, StorageManager, StorageScope } from '@nexus/storage'
-import type { Clock, Failpoint, Logger } from '@nexus/host'
-import { fetchSharedStore, sha256OfFile } from './shared-roots-pull.ts'
+import { type Clock, type Failpoint, type Logger, sha256OfFile } from '@nexus/host'
 import { isAsSeen, seenObject, type SharedObjectRecord, type SharedRootsRecord } from './shared-roots-record.ts'
 import { withSharedStaging } from './shared-roots-staging.ts'
 import { sharedStoreKey } from './shared-store-key.ts'
@@ -171,13 +170,12 @@ async function digestInStore(
 ): Promise<string | undefined> {
   const path = join(dirname(besides), 'stored.db')
   try {
-    await fetchSharedStore(store, key, path, { signal })
+    await store.get(key, path, { signal })
     return await sha256OfFile(path)
   } catch (error) {
-    if (isNexusError(error, 'NOT_FOUND')) return undefined
+    if (isObjectNotFound(error)) return undefined
     throw error
   } finally {
     await rm(path, { force: true })
-    await rm(`${path}.pulled`, { recursive: true, force: true })
   }
 }

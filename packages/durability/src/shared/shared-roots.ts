@@ -84,7 +84,7 @@ export class SharedRoots {
    *
    * @throws the store's error on a machine that never looked, and always when called `again`
    */
-  async hydrate({ signal, again = false }: { signal?: AbortSignal; again?: boolean } = {}): Promise<void> {
+  async hydrate({ signal, again = false }: { signal?: AbortSignal | undefined; again?: boolean } = {}): Promise<void> {
     const { logger, onUnreachable, storageRoot } = this.#options
     if (!again) await sweepSharedStaging(storageRoot, logger)
     for (const root of this.#unseen) {

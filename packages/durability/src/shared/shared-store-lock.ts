@@ -44,12 +44,7 @@ async function lockAndRun<T>(lockDir: string, options: SharedStoreLockOptions, w
   for (;;) {
     signal?.throwIfAborted()
     try {
-      const lock = await acquireSessionLock(lockDir, {
-        transport: 'shared-store',
-        clock,
-        logger,
-        ...(signal === undefined ? {} : { signal }),
-      })
+      const lock = await acquireSessionLock(lockDir, { transport: 'shared-store', clock, logger, signal })
       try {
         return await work()
       } finally {

@@ -9,7 +9,6 @@ describe('sessionKeys', () => {
       manifestPrefix: 'sessions/s1.manifest',
       manifest: 'sessions/s1.manifest/manifest.json',
       marker: 'sessions/s1.snapshot.json',
-      ownerPrefix: 'sessions/s1.owner',
       owner: 'sessions/s1.owner/owner.json',
     })
     const { tree, ...others } = keys

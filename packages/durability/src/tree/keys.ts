@@ -9,12 +9,8 @@ export interface SessionKeys {
   readonly manifest: string
   /** The commit marker, for people: `sessions/<id>.snapshot.json`. */
   readonly marker: string
-  readonly ownerPrefix: string
   readonly owner: string
 }
-
-/** File name of the manifest below {@link SessionKeys.manifestPrefix}. */
-export const MANIFEST_FILE = 'manifest.json'
 
 /**
  * The keys of a session.
@@ -28,9 +24,8 @@ export function sessionKeys(sessionId: string): SessionKeys {
   return {
     tree,
     manifestPrefix: `${tree}.manifest`,
-    manifest: `${tree}.manifest/${MANIFEST_FILE}`,
+    manifest: `${tree}.manifest/manifest.json`,
     marker: `${tree}.snapshot.json`,
-    ownerPrefix: `${tree}.owner`,
     owner: `${tree}.owner/owner.json`,
   }
 }

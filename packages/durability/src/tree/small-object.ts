@@ -1,70 +1,53 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
-import { isNexusError, NexusError, systemCode } from '@nexus/errors'
-import type { ObjectStore } from '@nexus/objectstore'
+import { dirname } from 'node:path'
+import { fromSystemError, isNexusError } from '@nexus/errors'
+import { isObjectNotFound, type ObjectStore } from '@nexus/objectstore'
 
-/** Where one small object lives, remotely and on its way. */
-export interface SmallObject {
-  key: string
-  /** A prefix that holds this object and nothing large: what a backend without `get` hydrates. */
-  keyPrefix: string
-  /** A path that only this caller uses; a file and a directory of that name come and go there. */
+/** How an object is read into memory. */
+export interface ReadObjectOptions {
+  /** Where its bytes go for a moment: a path that only this caller uses. */
   scratchPath: string
+  /** Bytes to take from its start, default: all. */
+  length?: number
+  signal?: AbortSignal | undefined
 }
 
 /**
- * Reads one small object, by `get` where the backend has it, else by hydrating its prefix.
+ * The bytes of an object, or its first ones.
  *
  * @returns undefined only when the store says that it does not exist; an outage throws
- * @throws `CORRUPT` when it is larger than `limitBytes`
  */
-export async function readSmallObject(
+export async function readObject(
   store: ObjectStore,
-  object: SmallObject,
-  { limitBytes, signal }: { limitBytes: number; signal?: AbortSignal },
+  key: string,
+  { scratchPath, ...options }: ReadObjectOptions,
 ): Promise<Buffer | undefined> {
-  const options = signal === undefined ? {} : { signal }
-  await mkdir(dirname(object.scratchPath), { recursive: true, mode: 0o700 })
+  await mkdir(dirname(scratchPath), { recursive: true, mode: 0o700 })
   try {
-    // A killed process may have left either kind there.
-    await rm(object.scratchPath, { recursive: true, force: true })
-    if (store.capabilities.get) {
-      await store.get(object.key, object.scratchPath, { ...options, length: limitBytes + 1 })
-      return checkSize(object.key, await readFile(object.scratchPath), limitBytes)
-    }
-    await mkdir(object.scratchPath, { mode: 0o700 })
-    await store.hydrate(object.keyPrefix, object.scratchPath, options)
-    const name = object.key.slice(object.keyPrefix.length + 1)
-    return checkSize(object.key, await readFile(join(object.scratchPath, name)), limitBytes)
+    await store.get(key, scratchPath, options)
+    return await readFile(scratchPath)
   } catch (error) {
-    const missing = isNexusError(error, 'NOT_FOUND') || systemCode(error) === 'ENOENT'
-    if (missing) return undefined
-    throw error
+    if (isObjectNotFound(error)) return undefined
+    throw isNexusError(error) || options.signal?.aborted === true
+      ? error
+      : fromSystemError(error, 'durability.read-object', scratchPath)
   } finally {
-    await rm(object.scratchPath, { recursive: true, force: true })
+    await rm(scratchPath, { force: true })
   }
 }
 
-/** Stores a small object whose bytes are made in memory. */
-export async function writeSmallObject(
+/** Stores an object whose bytes are made in memory. */
+export async function writeObject(
   store: ObjectStore,
-  object: SmallObject,
+  key: string,
   bytes: string,
-  { signal }: { signal?: AbortSignal } = {},
+  { scratchPath, signal }: { scratchPath: string; signal: AbortSignal },
 ): Promise<void> {
-  await mkdir(dirname(object.scratchPath), { recursive: true, mode: 0o700 })
+  await mkdir(dirname(scratchPath), { recursive: true, mode: 0o700 })
   try {
-    await writeFile(object.scratchPath, bytes, { mode: 0o600 })
-    await store.put(object.key, object.scratchPath, signal === undefined ? {} : { signal })
+    await writeFile(scratchPath, bytes, { mode: 0o600 })
+    await store.put(key, scratchPath, { signal })
   } finally {
-    await rm(object.scratchPath, { recursive: true, force: true })
+    await rm(scratchPath, { force: true })
   }
-}
-
-function checkSize(key: string, bytes: Buffer, limitBytes: number): Buffer {
-  if (bytes.length <= limitBytes) return bytes
-  throw new NexusError('CORRUPT', `object ${key} is larger than the ${limitBytes} bytes it may have`, {
-    op: 'durability.read-object',
-    key,
-  })
 }

@@ -130,6 +130,7 @@ export const EVENTS = {
       turn_id: { kind: 'string', doc: 'Id of the turn.' },
       session_id: { kind: 'string', doc: 'Id of the session.' },
       iteration: { kind: 'integer', doc: 'Which round of the agent loop.', optional: true },
+      error: { kind: 'string', doc: 'Why the turn failed or was cancelled; absent when it went well.', optional: true },
     },
   },
   'llm.request': {

@@ -1,7 +1,7 @@
 import type { Worker } from 'node:worker_threads'
 import { silentLogger, type Logger } from '../logger.ts'
 import { WorkerStarter } from '../process/worker-starter.ts'
-import type { Slices } from '../time/slices.ts'
+import { Slices } from '../time/slices.ts'
 import { hashSteps, type FileDigest, type HashOptions } from './file-digest.ts'
 import type { DigestBatch, DigestReply } from './digest-worker.ts'
 
@@ -160,6 +160,11 @@ export function sharedDigester(logger: Logger): FileDigester {
   shared ??= new FileDigester()
   shared.logger = logger
   return shared
+}
+
+/** The digest of a file, made on this thread in slices: for one file now and then. */
+export async function sha256OfFile(path: string): Promise<string> {
+  return (await hashInline(path, { sizeHint: 0, slices: new Slices() })).sha256
 }
 
 async function hashInline(file: string | number, { slices, ...options }: DigestOptions): Promise<FileDigest> {

@@ -1,4 +1,5 @@
 import nodeFs from 'node:fs'
+import { open } from 'node:fs/promises'
 
 // Below it a synchronous write into the page cache is cheaper than a round trip through the thread pool; above, it stalls.
 const INLINE_BYTES = 256 * 1024
@@ -38,6 +39,16 @@ export function syncData(fd: number, fs: Pick<typeof nodeFs, 'fdatasync'> = node
   return new Promise((resolve, reject) => {
     fs.fdatasync(fd, (error) => (error ? reject(error) : resolve()))
   })
+}
+
+/** Makes a file that exists durable: content and metadata are on disk when it resolves. */
+export async function syncFile(path: string): Promise<void> {
+  const handle = await open(path, 'r+')
+  try {
+    await handle.sync()
+  } finally {
+    await handle.close()
+  }
 }
 
 /** Makes the names in a directory durable: what was created, renamed or removed there survives power loss. */

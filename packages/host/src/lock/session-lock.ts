@@ -22,7 +22,7 @@ export interface SessionLockOptions {
   onLost?: () => void
   /** How long to wait for a live holder to let go, in milliseconds. Default 0: not at all. */
   waitMs?: number
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   processes?: ProcessTable
   fs?: LockFs
 }
@@ -102,7 +102,7 @@ async function take(
   sessionDir: string,
   chain: LockChain,
   candidate: LockCandidate,
-  { signal, processes, clock }: { signal?: AbortSignal; processes: ProcessTable; clock: Clock },
+  { signal, processes, clock }: { signal?: AbortSignal | undefined; processes: ProcessTable; clock: Clock },
   waitedMs: number,
 ): Promise<{ file: LockFile; why: string } | undefined> {
   const watched = new Set<string>()

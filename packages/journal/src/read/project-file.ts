@@ -19,7 +19,7 @@ export async function projectFile(
   dir: string,
   types: Iterable<string>,
   handler: ProjectionHandler,
-  options: { signal?: AbortSignal; fs?: JournalFs } = {},
+  options: { signal?: AbortSignal | undefined; fs?: JournalFs } = {},
 ): Promise<number> {
   const wanted = new Set(types)
   const reader = await JournalReader.open(dir, options)

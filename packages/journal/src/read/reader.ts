@@ -20,7 +20,7 @@ export interface JournalReaderOptions {
    * with {@link SegmentDamagedError}, `continue` reports it and goes on with the next segment.
    */
   onSegmentDamage?: 'throw' | 'continue'
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   fs?: JournalFs
 }
 

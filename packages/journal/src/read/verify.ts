@@ -27,7 +27,7 @@ export interface JournalVerification {
  */
 export async function verify(
   dir: string,
-  options: { signal?: AbortSignal; fs?: JournalFs } = {},
+  options: { signal?: AbortSignal | undefined; fs?: JournalFs } = {},
 ): Promise<JournalVerification> {
   const reader = await JournalReader.open(dir, { ...options, onSegmentDamage: 'continue' })
   const found = { events: 0, firstSeq: 0, lastSeq: 0 }

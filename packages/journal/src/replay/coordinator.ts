@@ -18,7 +18,7 @@ export interface ReplayTarget {
 export interface ReplayOptions {
   /** How long one input may take, in milliseconds. Default {@link TURN_TIMEOUT_MS}. */
   turnTimeoutMs?: number
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   clock?: Clock
 }
 
@@ -64,7 +64,10 @@ export class Coordinator {
    *
    * @throws `NOT_FOUND`, `UNSUPPORTED`, `CORRUPT` as {@link JournalReader.open} does
    */
-  static async open(dir: string, options: { signal?: AbortSignal; fs?: JournalFs } = {}): Promise<Coordinator> {
+  static async open(
+    dir: string,
+    options: { signal?: AbortSignal | undefined; fs?: JournalFs } = {},
+  ): Promise<Coordinator> {
     const reader = await JournalReader.open(dir, { ...options, onSegmentDamage: 'continue' })
     const turns = new Turns()
     let lastSeq = 0

@@ -28,7 +28,7 @@ export interface OpenTurn {
  */
 export async function readOpenTurn(
   dir: string,
-  options: { signal?: AbortSignal; fs?: JournalFs } = {},
+  options: { signal?: AbortSignal | undefined; fs?: JournalFs } = {},
 ): Promise<OpenTurn> {
   const { signal } = options
   const held = holdDirectory(dir, options.fs)

@@ -29,7 +29,7 @@ type Resolved = Required<Omit<JournalWriterOptions, 'initialSeq' | 'committedSeg
 
 /** How long to wait. */
 export interface WaitOptions {
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   /** In milliseconds; default {@link BARRIER_DEADLINE_MS}. */
   deadlineMs?: number
 }
@@ -265,7 +265,7 @@ export class JournalWriter {
    *
    * @throws what {@link barrier} throws; `LOCAL_IO` when the copy fails
    */
-  async snapshot(destDir: string, options: { signal?: AbortSignal } = {}): Promise<JournalSnapshot> {
+  async snapshot(destDir: string, options: { signal?: AbortSignal | undefined } = {}): Promise<JournalSnapshot> {
     const { failpoint } = this.#options
     let held: ReturnType<typeof holdDirectory> | undefined
     if (!this.#closing) {

@@ -4,13 +4,20 @@ import type { Deadlines } from './limits.ts'
 import { type WatchedCall, Watchdog } from './watchdog.ts'
 import type { OpOptions, Progress } from '../driver.ts'
 
+/** What every call accepts besides its arguments. */
+export interface CallOptions {
+  /** Ends the call, which then rejects with the signal's reason. */
+  signal?: AbortSignal | undefined
+  /** Told of what moves, with totals of this call. */
+  onProgress?: ((progress: Progress) => void) | undefined
+}
+
 /** How one driver call is bounded. */
 export interface CallBounds {
   clock: Clock
   deadlines: Deadlines
   call: WatchedCall
-  /** The caller's signal and progress callback. */
-  options: OpOptions
+  options: CallOptions
   /** The error of a call that ran out of time. */
   timedOut: (problem: string) => Error
   /** Turns what the driver threw into what the caller sees. */

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { fakeBackend } from '../../test/fake-backend.ts'
-import { ManualClock, settle } from '../../test/manual-clock.ts'
+import { ManualClock, settle } from '@nexus/host/testing'
 import { tempDir } from '../../test/temp-dir.ts'
 import type { Backend, OpOptions, Progress } from '../driver.ts'
 import { ObjectStore } from './object-store.ts'
@@ -38,7 +38,7 @@ describe('the deadline of ObjectStore', () => {
     new ObjectStore(fakeBackend(methods), { name: 'fake', clock })
 
   beforeEach(() => {
-    clock = new ManualClock()
+    clock = new ManualClock(0)
     file = join(tempDir(), 'file')
     writeFileSync(file, 'content')
     unhandled.length = 0
@@ -49,7 +49,7 @@ describe('the deadline of ObjectStore', () => {
     await settle()
     process.off('unhandledRejection', onUnhandled)
     assert.deepEqual(unhandled, [], 'a late settlement was not swallowed')
-    assert.equal(clock.pending, 0, 'a timer was left behind')
+    assert.equal(clock.pendingTimers, 0, 'a timer was left behind')
   })
 
   it('ends a call to a store that accepts and never answers', async () => {
@@ -354,7 +354,7 @@ describe('the deadline of ObjectStore', () => {
     })
     await store.hydrate('s', file, { signal: abort.signal })
     await expect(store.list('s', { signal: abort.signal })).rejects.toThrow('boom')
-    expect(clock.pending).toBe(0)
+    expect(clock.pendingTimers).toBe(0)
     expect(getEventListeners(abort.signal, 'abort')).toEqual([])
   })
 
@@ -447,6 +447,7 @@ describe('the deadline of ObjectStore', () => {
   it('bounds a close that never answers', async () => {
     const store = storeOver({ close: () => new Promise(() => undefined) })
     const closing = watch(store.close())
+    await settle()
     await clock.advance(31_000)
     expect(closing).toMatchObject({ state: 'rejected', value: { code: 'UNAVAILABLE', op: 'objectstore.close' } })
   })

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { fakeBackend } from '../../test/fake-backend.ts'
 import { tempDir } from '../../test/temp-dir.ts'
 import type { Backend, ErrorClass } from '../driver.ts'
-import { ObjectFailure, ObjectNotFoundError } from '../errors.ts'
+import { isObjectNotFound, ObjectFailure, ObjectNotFoundError } from '../errors.ts'
 import { ObjectStore } from './object-store.ts'
 
 function storeOver(methods: Partial<Backend> = {}): ObjectStore {
@@ -245,6 +245,13 @@ describe('ObjectStore', () => {
         key: 's/m/b',
       })
       expect(hydrated).toEqual([])
+    })
+
+    it('does not take a missing bucket for a missing object', async () => {
+      const store = storeOver({ list: () => Promise.reject(new Error('no bucket')), classify: () => 'not-found' })
+      const error = await rejection(store.get('s/m/a', tempFile()))
+      expect(error).toMatchObject({ code: 'NOT_FOUND' })
+      expect(isObjectNotFound(error)).toBe(false)
     })
 
     it('is temporary where the listing is', async () => {

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { NexusError } from '@nexus/errors'
-import { type BoundedCall, startBoundedCall } from './bounded-call.ts'
+import { type BoundedCall, type CallOptions, startBoundedCall } from './bounded-call.ts'
 import { type Clock, systemClock } from '@nexus/host'
 import { type Deadlines, DEFAULT_DEADLINES, DEFAULT_MIN_RATE_KIB_S } from './limits.ts'
 import type { Backend, ByteRange, ObjectInfo, OpOptions, Progress } from '../driver.ts'
@@ -75,7 +75,7 @@ export class ObjectStore {
   }
 
   /** Downloads everything under a prefix into a directory; see {@link Backend.hydrate}. */
-  async hydrate(keyPrefix: string, destDir: string, options: OpOptions & ExpectedSize = {}): Promise<void> {
+  async hydrate(keyPrefix: string, destDir: string, options: CallOptions & ExpectedSize = {}): Promise<void> {
     validateKeyPrefix(keyPrefix)
     validatePath(destDir, 'hydrate')
     const call = { verb: 'hydrate', key: keyPrefix, localPath: destDir }
@@ -83,7 +83,7 @@ export class ObjectStore {
   }
 
   /** Stores a file as the whole new content of a key; see {@link Backend.put}. A local failure is `LOCAL_IO`. */
-  async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
+  async put(key: string, localPath: string, options: CallOptions = {}): Promise<void> {
     validateKey(key)
     validatePath(localPath, 'put')
     const bytes = fileSize(localPath)
@@ -93,7 +93,7 @@ export class ObjectStore {
   }
 
   /** Removes an object; a missing one is a success. */
-  async delete(key: string, options: OpOptions = {}): Promise<void> {
+  async delete(key: string, options: CallOptions = {}): Promise<void> {
     validateKey(key)
     await this.#call({ verb: 'delete', key }, options, (each) => this.#backend.delete(key, each))
     this.#owe(0)
@@ -103,7 +103,7 @@ export class ObjectStore {
    * Every object under a prefix, in no order. A driver that answers with keys outside the prefix is refused with `INTERNAL`:
    * acting on them would mix two sessions.
    */
-  async list(keyPrefix: string, options: OpOptions & ExpectedSize = {}): Promise<ObjectInfo[]> {
+  async list(keyPrefix: string, options: CallOptions & ExpectedSize = {}): Promise<ObjectInfo[]> {
     validateKeyPrefix(keyPrefix)
     const call = { verb: 'list', key: keyPrefix }
     const objects = await this.#call(call, options, (each) => this.#backend.list(keyPrefix, each))
@@ -112,7 +112,7 @@ export class ObjectStore {
   }
 
   /** The names one level below a prefix, sorted; see {@link Backend.listNames}. Without the capability, from the listing. */
-  async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
+  async listNames(keyPrefix: string, options: CallOptions = {}): Promise<string[]> {
     validateKeyPrefix(keyPrefix)
     const backend = this.#backend
     if (backend.listNames === undefined) {
@@ -127,7 +127,7 @@ export class ObjectStore {
   }
 
   /** Resolves when every earlier put and delete is durable. */
-  async flush(options: OpOptions = {}): Promise<void> {
+  async flush(options: CallOptions = {}): Promise<void> {
     const owed = this.#unflushed
     this.#unflushed = { objects: 0, bytes: 0 }
     try {
@@ -144,7 +144,7 @@ export class ObjectStore {
    * hydrated for it. An object that arrives shorter than `expected.bytes` is asked for again, twice at most; what arrives
    * then is what the store holds. A missing object is `ObjectNotFoundError`.
    */
-  async get(key: string, localPath: string, options: OpOptions & ByteRange & ExpectedSize = {}): Promise<void> {
+  async get(key: string, localPath: string, options: CallOptions & ByteRange & ExpectedSize = {}): Promise<void> {
     validateKey(key)
     validatePath(localPath, 'get')
     const range = validateRange(options, key)
@@ -152,7 +152,9 @@ export class ObjectStore {
     const expected = { bytes: range.length ?? 0, ...options.expected }
     const isWhole = range.length === undefined && range.offset === undefined
     for (let attempt = 1; ; attempt++) {
-      await this.#call({ verb: 'get', key, localPath }, { ...options, expected }, async (each) =>
+      // Whatever a listing finds missing is not the object: that `get` alone can tell.
+      const verb = backend.get === undefined ? 'hydrate' : 'get'
+      await this.#call({ verb, key, localPath }, { ...options, expected }, async (each) =>
         backend.get === undefined
           ? getByHydrating(backend, key, localPath, { ...each, ...range })
           : backend.get(key, localPath, { ...each, ...range }),
@@ -167,7 +169,7 @@ export class ObjectStore {
    * After `OUTCOME_UNKNOWN`, or after the caller's own signal fired, read back and compare before concluding. Without the
    * capability it rejects with `UNSUPPORTED`.
    */
-  async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
+  async putIfAbsent(key: string, localPath: string, options: CallOptions = {}): Promise<boolean> {
     validateKey(key)
     validatePath(localPath, 'putIfAbsent')
     const backend = this.#backend
@@ -199,13 +201,13 @@ export class ObjectStore {
     if (backend.close !== undefined) await this.#run({ verb: 'close' }, {}, async () => backend.close?.())
   }
 
-  async #call<T>(call: Call, options: OpOptions & ExpectedSize, invoke: (each: OpOptions) => Promise<T>): Promise<T> {
+  async #call<T>(call: Call, options: CallOptions & ExpectedSize, invoke: (each: OpOptions) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw this.#closedError(call.verb)
     options.signal?.throwIfAborted()
     return this.#run(call, options, invoke)
   }
 
-  async #run<T>(call: Call, options: OpOptions & ExpectedSize, invoke: (each: OpOptions) => Promise<T>): Promise<T> {
+  async #run<T>(call: Call, options: CallOptions & ExpectedSize, invoke: (each: OpOptions) => Promise<T>): Promise<T> {
     const context: CallContext = { ...call, store: this.name, classify: (error) => this.#backend.classify?.(error) }
     const running = startBoundedCall(
       {

@@ -2,7 +2,7 @@ import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { fakeBackend } from '../../test/fake-backend.ts'
-import { ManualClock } from '../../test/manual-clock.ts'
+import { ManualClock } from '@nexus/host/testing'
 import { slowLink, type SlowLinkOptions } from '../../test/slow-link.ts'
 import { tempDir } from '../../test/temp-dir.ts'
 import { forEachBounded } from '../transfer/pool.ts'
@@ -17,7 +17,7 @@ describe('limits on a slow link', () => {
   let file: string
 
   beforeEach(() => {
-    clock = new ManualClock()
+    clock = new ManualClock(0)
     file = join(tempDir(), 'file')
     writeFileSync(file, '')
   })
@@ -38,7 +38,7 @@ describe('limits on a slow link', () => {
     const all = forEachBounded(Array.from({ length: files }), IN_FLIGHT, call)
     // No call is without a timer until all have ended.
     do await clock.advance(10_000)
-    while (clock.pending > 0)
+    while (clock.pendingTimers > 0)
     await all
     return failures
   }

@@ -3,7 +3,7 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { ManualClock } from '../../test/manual-clock.ts'
+import { ManualClock } from '@nexus/host/testing'
 import { tempDir } from '../../test/temp-dir.ts'
 import type { ErrorClass } from '../driver.ts'
 import { Gate } from './gate.ts'
@@ -22,7 +22,7 @@ describe('retrying', () => {
     errors: Error[],
     options: RetryOptions = {},
   ): Promise<[outcome: unknown, attempts: number, ms: number]> {
-    const clock = new ManualClock()
+    const clock = new ManualClock(0)
     let attempts = 0
     const work = async (attempt: number): Promise<string> => {
       expect(attempt).toBe(++attempts)
@@ -36,7 +36,7 @@ describe('retrying', () => {
       (error: unknown) => (outcome = error),
     )
     await clock.advance(0)
-    while (clock.pending > 0) await clock.advance(50)
+    while (clock.pendingTimers > 0) await clock.advance(50)
     return [outcome, attempts, clock.now()]
   }
 
@@ -79,7 +79,7 @@ describe('retrying', () => {
   })
 
   it('tells of its pauses, and ends one when the signal fires', async () => {
-    const clock = new ManualClock()
+    const clock = new ManualClock(0)
     const abort = new AbortController()
     const told: string[] = []
     const onWait = (): (() => void) => {
@@ -91,7 +91,7 @@ describe('retrying', () => {
     abort.abort('enough')
     await expect(running).rejects.toBe('enough')
     expect(told).toEqual(['waits', 'goes on'])
-    expect(clock.pending).toBe(0)
+    expect(clock.pendingTimers).toBe(0)
   })
 
   it.each([

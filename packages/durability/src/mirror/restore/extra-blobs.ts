@@ -41,7 +41,7 @@ export async function takeExtraBlobs(manifest: Manifest, options: FetchOptions):
 
 async function listBlobs({ store, treeKey, signal, logger }: FetchOptions): Promise<string[]> {
   try {
-    const objects = await store.list(`${treeKey}/${BLOBS_DIR}`, signal === undefined ? {} : { signal })
+    const objects = await store.list(`${treeKey}/${BLOBS_DIR}`, { signal })
     return objects.map(({ key }) => trimKeyPrefix(key, treeKey) ?? '')
   } catch (error) {
     signal?.throwIfAborted()

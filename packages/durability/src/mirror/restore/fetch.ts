@@ -1,6 +1,5 @@
 import { join } from 'node:path'
-import { isNexusError } from '@nexus/errors'
-import { forEachBounded, refuseFoldedTwins, type ObjectStore } from '@nexus/objectstore'
+import { forEachBounded, isObjectNotFound, refuseFoldedTwins, type ObjectStore } from '@nexus/objectstore'
 import type { Failpoint, Logger, Slices, FileDigester } from '@nexus/host'
 import { restoring, type StagedTree } from '../../layout/staged-tree.ts'
 import { totalBytes } from '../../tree/committed.ts'
@@ -74,7 +73,7 @@ export async function fetchPruned(manifest: Manifest, rawDir: string, options: F
   tree.fs.mkdirSync(rawDir, { mode: 0o700 })
   await store.hydrate(treeKey, rawDir, {
     expected: { objects: manifest.objects.length, bytes: totalBytes(manifest) },
-    ...(signal === undefined ? {} : { signal }),
+    signal,
   })
   const fetched = nothing()
   const takeOne = async (path: string): Promise<void> => {
@@ -102,10 +101,10 @@ export async function getObject(
   { signal, bytes }: { signal?: AbortSignal | undefined; bytes: number },
 ): Promise<boolean> {
   try {
-    await store.get(key, localPath, { expected: { bytes }, ...(signal === undefined ? {} : { signal }) })
+    await store.get(key, localPath, { expected: { bytes }, signal })
     return true
   } catch (error) {
-    if (isNexusError(error, 'NOT_FOUND')) return false
+    if (isObjectNotFound(error)) return false
     throw error
   }
 }

@@ -16,7 +16,7 @@ export interface JudgeOptions {
   keys: SessionKeys
   onMixed: OnMixedPolicy
   logger: Logger
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** Whether every object is as it was committed. */
@@ -78,10 +78,9 @@ interface Stored {
 
 /** Sizes and times as the store has them; nothing where it can't be listed. */
 async function askTheStore({ store, keys, logger, signal }: JudgeOptions): Promise<Stored> {
-  const waiting = signal === undefined ? {} : { signal }
   try {
-    const objects = await store.list(keys.tree, waiting)
-    const [manifest] = await store.list(keys.manifestPrefix, waiting)
+    const objects = await store.list(keys.tree, { signal })
+    const [manifest] = await store.list(keys.manifestPrefix, { signal })
     return {
       objects: new Map(objects.map((object) => [trimKeyPrefix(object.key, keys.tree), object])),
       committedAtMs: manifest?.modTime?.getTime(),

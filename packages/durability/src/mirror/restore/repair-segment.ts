@@ -62,7 +62,7 @@ async function findOrphans(manifest: Manifest, options: FetchOptions): Promise<s
 async function listJournal({ store, treeKey, signal, logger }: FetchOptions): Promise<string[]> {
   const prefix = `${treeKey}/${JOURNAL_DIR}`
   try {
-    const objects = await store.list(prefix, signal === undefined ? {} : { signal })
+    const objects = await store.list(prefix, { signal })
     return objects.map(({ key }) => trimKeyPrefix(key, prefix) ?? '')
   } catch (error) {
     signal?.throwIfAborted()
@@ -76,8 +76,7 @@ async function fetchOrphan(name: string, options: FetchOptions): Promise<string 
   const { store, treeKey, signal, rawDir, scratchDir } = options
   if (rawDir !== undefined) return join(rawDir, JOURNAL_DIR, name)
   const localPath = join(scratchDir, name)
-  const waiting = signal === undefined ? {} : { signal }
-  const found = await getObject(store, `${treeKey}/${JOURNAL_DIR}/${name}`, localPath, { ...waiting, bytes: 0 })
+  const found = await getObject(store, `${treeKey}/${JOURNAL_DIR}/${name}`, localPath, { signal, bytes: 0 })
   return found ? localPath : undefined
 }
 

@@ -19,12 +19,12 @@ import { repairActiveSegment } from './repair-segment.ts'
 export class MirrorRestore {
   readonly #options: RestoreOptions & MirrorContext
   readonly #keys: SessionKeys
-  readonly #waiting: { signal?: AbortSignal }
+  readonly #signal: AbortSignal | undefined
 
   constructor(context: MirrorContext, options: RestoreOptions) {
     this.#options = { ...context, ...options }
     this.#keys = sessionKeys(context.sessionId)
-    this.#waiting = options.signal === undefined ? {} : { signal: options.signal }
+    this.#signal = options.signal
   }
 
   /**
@@ -44,7 +44,7 @@ export class MirrorRestore {
   }
 
   #readManifest(scratchDir: string): Promise<Manifest | undefined> {
-    return readCommittedManifest(this.#options.store, this.#options.sessionId, { scratchDir, ...this.#waiting })
+    return readCommittedManifest(this.#options.store, this.#options.sessionId, { scratchDir, signal: this.#signal })
   }
 
   async #take(first: Manifest, tree: StagedTree, scratchDir: string): Promise<Restored> {
@@ -63,7 +63,13 @@ export class MirrorRestore {
       }
     }
     await failpoint('hydrate:fetched')
-    const mixed = await judgeFetched(manifest, fetched, { store, keys: this.#keys, onMixed, logger, ...this.#waiting })
+    const mixed = await judgeFetched(manifest, fetched, {
+      store,
+      keys: this.#keys,
+      onMixed,
+      logger,
+      signal: this.#signal,
+    })
     // Version 1 says nothing of directories.
     if (manifest['_schema_version'] === 1) tree.makeSessionDirs()
     return {
@@ -124,7 +130,7 @@ export class MirrorRestore {
     const { store, sessionId, logger } = this.#options
     if (!store.capabilities.get) return
     const { marker, manifest } = this.#keys
-    if (await getObject(store, marker, join(scratchDir, engineTempName()), { ...this.#waiting, bytes: 0 })) {
+    if (await getObject(store, marker, join(scratchDir, engineTempName()), { signal: this.#signal, bytes: 0 })) {
       throw corrupt(`the store holds the commit marker ${marker} and has lost the manifest ${manifest}`, manifest)
     }
     logger.debug({ session_id: sessionId }, 'the store holds no commit of the session')

@@ -16,7 +16,7 @@ const SCANNED = [
   'packages/blobs/src',
   'packages/storage/src',
   'packages/cli/src',
-  'plugins',
+  'packages/plugins/src',
 ]
 
 // What the check can't see, and must not be trusted for: bytes that go through a descriptor opened elsewhere, what a
