@@ -25,12 +25,15 @@ export interface ArchiveItem {
 
 /** What follows the manifest, in the one order that there is: directories, files, links, each by path. */
 export function* archiveItems({ dirs, objects, entries, links }: Manifest): Generator<ArchiveItem & { path: string }> {
-  const at = (path: string): { path: string; name: string } => ({ path, name: `${TREE_NAME}/${path}` })
   for (const path of Object.keys(dirs).toSorted()) yield { ...at(path), kind: 'directory', sizeBytes: 0, target: '' }
   for (const path of objects) yield { ...at(path), kind: 'file', sizeBytes: entries[path]?.size ?? 0, target: '' }
   for (const path of Object.keys(links).toSorted()) {
     yield { ...at(path), kind: 'link', sizeBytes: 0, target: links[path]?.target ?? '' }
   }
+}
+
+function at(path: string): { path: string; name: string } {
+  return { path, name: `${TREE_NAME}/${path}` }
 }
 
 /** What the trailer says. The manifest has the digest of every file, so its own stands for all of it. */
