@@ -76,3 +76,8 @@ export async function totalBytes({ objects, entries }: Committed, slices: Slices
   }
   return sum
 }
+
+/** An empty record keyed by path: without a prototype, since a path may be `__proto__` or `constructor`. */
+export function pathRecord<T>(): Record<string, T> {
+  return Object.create(null) as Record<string, T>
+}
