@@ -76,6 +76,7 @@ export const FOLDERS = {
     mirror: ['capture', 'layout', 'tree'],
     'versioned/core': ['tree'],
     'versioned/format': ['tree'],
+    'versioned/store': ['capture', 'layout', 'tree', 'versioned/core', 'versioned/format'],
     'mirror/restore': ['layout', 'mirror', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/restore', 'tree'],
     'layout-in-store.ts': ['layout', 'mirror-layout.ts'],
@@ -117,7 +118,8 @@ export const FOLDERS = {
   },
   '@nexus/inspect': {
     read: [],
-    '.': ['read'],
+    archive: ['read'],
+    '.': ['archive', 'read'],
   },
   '@nexus/journal': {
     files: [],
