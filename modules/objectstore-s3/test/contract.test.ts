@@ -28,10 +28,10 @@ describeBackendContract(
     it,
     title: 's3 backend on the emulator',
     plant: (_backend, key, content) => emulated.emulator.plant(emulated.bucket, key, content),
-    configured: ({ prefix = '', options }, caseId) => {
+    configured: ({ options, ...parts }, caseId) => {
       if (!shared.has(caseId)) emulated.emulator.createBucket(caseId)
       shared.add(caseId)
-      return emulated.open(options, { bucket: caseId, prefix })
+      return emulated.open(options, { bucket: caseId, ...parts })
     },
     missingBucket: () => emulated.open({}, { bucket: 'never-made' }),
     refused: () => emulated.open({}, { credentialsFile: writeCredentials('AKIAEXAMPLE', 'wrong') }),
