@@ -130,7 +130,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'lost-lock-goes-on',
     breaks: 'goes on with a session whose lock another process took',
-    file: 'packages/engine/src/lifecycle/open-parts.ts',
+    file: 'packages/engine/src/lifecycle/boot/open-parts.ts',
     find: `fence.fall(new NexusError('LOCKED'`,
     replace: `void (fence, new NexusError('LOCKED'`,
     tests: [engineTest('engine-lost', 'settles its run() with the reason')],
@@ -170,7 +170,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'failing-journal-untold',
     breaks: 'raises nothing when the journal can not be written',
-    file: 'packages/engine/src/lifecycle/open-parts.ts',
+    file: 'packages/engine/src/lifecycle/boot/open-parts.ts',
     find: `queueMicrotask(() => void request.bus.emit('core.error', payload))`,
     replace: `void payload`,
     tests: [engineTest('failing-journal', 'is one core.error')],
