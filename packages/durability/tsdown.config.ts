@@ -7,6 +7,7 @@ const config: UserConfig = {
     index: 'src/index.ts',
     manifest: 'src/manifest.ts',
     names: 'src/names.ts',
+    tools: 'src/tools.ts',
   },
 }
 

@@ -1,13 +1,18 @@
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { NexusError, type OpOptions, quoteKey, untilAborted } from '@nexus/objectstore'
+import {
+  type CreateOutcome,
+  NexusError,
+  type OpOptions,
+  probeConditionalCreates,
+  quoteKey,
+  untilAborted,
+} from '@nexus/objectstore'
 import { type Bucket, objectName, objectUrl, uploadUrl } from './bucket.ts'
 import { classifyGcsError, GcsError, hasStatus } from './errors.ts'
 import { describedObject } from './transfer/upload-job.ts'
 import { createObject } from './upload.ts'
 
-/** Creates of one name at once. A store that looks first and writes then lets several of so many win. */
-const PROBE_CREATES = 8
 /** How long the probe may take, in ms. */
 const PROBE_MS = 20_000
 
@@ -59,10 +64,6 @@ function mayHaveHappened(error: unknown): boolean {
   return failure.kind === 'answer' && failure.status !== 409 && classifyGcsError(error) === 'temporary'
 }
 
-/**
- * Lets many create one name at once and demands exactly one winner. The name has the form of a folder placeholder, which
- * listings and hydration leave out, should the probe be killed before it removes it.
- */
 async function probe(bucket: Bucket): Promise<void> {
   const name = `${objectName(bucket, `.nexus-probe-${randomUUID()}`)}/`
   const signal = AbortSignal.timeout(PROBE_MS)
@@ -70,7 +71,7 @@ async function probe(bucket: Bucket): Promise<void> {
   const url = uploadUrl(bucket, { uploadType: 'media', name, ifGenerationMatch: '0' })
   const headers = { 'Content-Type': 'application/octet-stream' }
   const request = { op: 'objects.insert', method: 'POST', url, headers, body: '', signal } as const
-  const create = async (): Promise<'created' | 'taken' | 'conflict'> => {
+  const create = async (): Promise<CreateOutcome> => {
     try {
       await bucket.client.send(request, (answer) => describedObject(answer, request.op))
       return 'created'
@@ -81,20 +82,7 @@ async function probe(bucket: Bucket): Promise<void> {
     }
   }
   try {
-    const settled = await Promise.allSettled(Array.from({ length: PROBE_CREATES }, create))
-    const answers = settled.map((each) => {
-      if (each.status === 'rejected') throw each.reason
-      return each.value
-    })
-    const created = answers.filter((answer) => answer === 'created').length
-    if (created > 1 || (created === 1 && (await create()) === 'created')) {
-      const message = `the store let ${created} of ${PROBE_CREATES} create one name: it does not decide conditional creates`
-      throw new NexusError('UNSUPPORTED', message, { op: 'objectstore.putIfAbsent' })
-    }
-    if (created === 0) {
-      const message = 'the store answered every conditional create with a conflict'
-      throw new NexusError('UNAVAILABLE', message, { op: 'objectstore.putIfAbsent' })
-    }
+    await probeConditionalCreates(create)
   } finally {
     // What can't be removed is invisible.
     const gone = { op: 'objects.delete', method: 'DELETE', url: objectUrl(bucket, name), signal } as const

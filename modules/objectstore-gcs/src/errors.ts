@@ -87,6 +87,12 @@ export function networkError(op: string, error: unknown): GcsError {
   return new GcsError(op, `${op} got no answer: ${detail}`, { kind: 'network', code, sent })
 }
 
+/** What a request that nothing moved on for too long failed with. */
+export function silenceError(op: string, silentMs: number): GcsError {
+  const message = `${op} got no answer: nothing moved for ${silentMs / 1000} s`
+  return new GcsError(op, message, { kind: 'network', code: undefined, sent: true })
+}
+
 function nearestCode(error: unknown): string | undefined {
   let current: unknown = error
   for (let depth = 0; depth < 5 && current instanceof Error; depth++) {

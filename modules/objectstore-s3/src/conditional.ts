@@ -1,14 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { DeleteObjectCommand, PutObjectCommand } from '@aws-sdk/client-s3'
-import { joinKey, NexusError, type OpOptions, quoteKey, untilAborted } from '@nexus/objectstore'
-import { LEAST_SOCKETS } from './client/client.ts'
+import {
+  type CreateOutcome,
+  joinKey,
+  NexusError,
+  type OpOptions,
+  PROBE_CREATES,
+  probeConditionalCreates,
+  quoteKey,
+  untilAborted,
+} from '@nexus/objectstore'
 import type { Connection } from './client/connection.ts'
 import { mayHaveHappened, S3RequestError, unexpectedAnswer } from './errors.ts'
 import { createObject } from './upload.ts'
-
-/** Creates of one key at once. A store that looks first and writes then lets several of so many win. */
-const PROBE_CREATES = LEAST_SOCKETS
 
 /** Conditional creates, once the store was seen to decide them. */
 export class ConditionalWrites {
@@ -62,10 +67,6 @@ const EMPTY_MD5 = '1B2M2Y8AsgTpgAmY7PhCfg=='
 /** How long the probe may take, in ms. */
 const PROBE_MS = 20_000
 
-/**
- * Lets many create one key at once and demands exactly one winner. The key has the form of a folder placeholder, which
- * listings and hydration leave out, should the probe be killed before it removes it.
- */
 async function probe(connection: Connection): Promise<void> {
   const { bucket, prefix, checksums } = connection.options
   const target = { Bucket: bucket, Key: `${joinKey(prefix, `.nexus-probe-${randomUUID()}`)}/` }
@@ -74,7 +75,7 @@ async function probe(connection: Connection): Promise<void> {
   const leave = await connection.slots.enterSeveral(PROBE_CREATES)
   const signal = AbortSignal.timeout(PROBE_MS)
   setMaxListeners(0, signal)
-  const create = async (): Promise<'created' | 'taken' | 'conflict'> => {
+  const create = async (): Promise<CreateOutcome> => {
     try {
       const context = { operation: 'PutObject', key: target.Key, signal }
       const { ETag } = await connection.sendOnce(context, (client, each) =>
@@ -85,7 +86,7 @@ async function probe(connection: Connection): Promise<void> {
     } catch (error) {
       if (isTaken(error)) return 'taken'
       if (error instanceof S3RequestError && error.status === 409) return 'conflict'
-      if (error instanceof S3RequestError && error.status === 501) throw unsupported('refuses the condition', error)
+      if (error instanceof S3RequestError && error.status === 501) throw refusedCondition(error)
       if (signal.aborted) {
         const message = `the store did not say within ${PROBE_MS} ms whether it decides conditional creates`
         throw new NexusError('UNAVAILABLE', message, { op: 'objectstore.putIfAbsent', cause: error })
@@ -94,19 +95,7 @@ async function probe(connection: Connection): Promise<void> {
     }
   }
   try {
-    const settled = await Promise.allSettled(Array.from({ length: PROBE_CREATES }, create))
-    const answers = settled.map((each) => {
-      if (each.status === 'rejected') throw each.reason
-      return each.value
-    })
-    const created = answers.filter((answer) => answer === 'created').length
-    if (created > 1 || (created === 1 && (await create()) === 'created')) {
-      throw unsupported(`let ${created} of ${PROBE_CREATES} create one key`)
-    }
-    if (created === 0) {
-      const message = 'the store answered every conditional create with a conflict'
-      throw new NexusError('UNAVAILABLE', message, { op: 'objectstore.putIfAbsent' })
-    }
+    await probeConditionalCreates(create)
   } finally {
     // What can't be removed is invisible.
     await connection
@@ -122,7 +111,7 @@ function isTaken(error: unknown): boolean {
   return error instanceof S3RequestError && error.status === 412
 }
 
-function unsupported(what: string, cause?: unknown): NexusError {
-  const message = `the store does not decide conditional creates (If-None-Match): it ${what}`
+function refusedCondition(cause: unknown): NexusError {
+  const message = 'the store does not decide conditional creates (If-None-Match): it refuses the condition'
   return new NexusError('UNSUPPORTED', message, { op: 'objectstore.putIfAbsent', cause })
 }

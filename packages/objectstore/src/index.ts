@@ -40,7 +40,8 @@ export { type PlannedFile, refuseFoldedTwins } from './hydrate/hydrate-plan.ts'
 export { replaceFile } from './hydrate/replace-file.ts'
 export { openSnapshot, type Snapshot } from './transfer/open-snapshot.ts'
 
-// Transfers: turns, repetition, progress, ranges, waiting
+// Transfers: turns, repetition, silence, progress, ranges, waiting
+export { Attempt, type AttemptOptions } from './transfer/attempt.ts'
 export { Gate } from './transfer/gate.ts'
 export { Slots, type Waiter } from './transfer/slots.ts'
 export { SharedWait } from './transfer/shared-wait.ts'
@@ -50,6 +51,7 @@ export { monotonicProgress, type TransferProgress } from './transfer/monotonic-p
 export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.ts'
 export { decoderOf, encodingOf } from './transfer/encoding.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
+export { type CreateOutcome, PROBE_CREATES, probeConditionalCreates } from './transfer/probe-creates.ts'
 
 // Errors, and what must not be in them
 export {

@@ -3,8 +3,14 @@ export { conversationMemory } from './conversation/memory.ts'
 export { agentLoop } from './agent/loop.ts'
 
 // Models
+export { openAiCompatible } from './llm/openai-compatible.ts'
 export { scriptedModel } from './llm/scripted.ts'
 export type { LlmDelta, LlmRequest, LlmResponse, ModelOptions } from './llm/answer-requests.ts'
+
+// Tools
+export { fileTools } from './tools/files.ts'
+export { shellTool } from './tools/shell.ts'
+export { noteTools } from './tools/notes.ts'
 
 // Gates and control
 export { tokenBudget } from './gate/token-budget.ts'

@@ -5,9 +5,11 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Engine } from '@nexus/engine'
 import { type Backend, type Logger, objectStoreConfig, type ObjectStoreConfig } from '@nexus/objectstore'
+import '@nexus/objectstore-azure'
 import '@nexus/objectstore-fs'
 import '@nexus/objectstore-gcs'
 import '@nexus/objectstore-s3'
+import { openAzureBackend } from '@nexus/objectstore-azure/driver'
 import { openFsBackend } from '@nexus/objectstore-fs/driver'
 import { openGcsBackend } from '@nexus/objectstore-gcs/driver'
 import { openS3Backend } from '@nexus/objectstore-s3/driver'
@@ -78,6 +80,7 @@ describe('links', () => {
 describe('the guide to object storage', () => {
   const page = readFileSync(join(repositoryRoot, 'docs/guides/object-storage.md'), 'utf8')
   const drivers: Record<string, (config: ObjectStoreConfig, options: { logger: Logger }) => Promise<Backend>> = {
+    azure: openAzureBackend,
     fs: openFsBackend,
     gcs: openGcsBackend,
     s3: openS3Backend,

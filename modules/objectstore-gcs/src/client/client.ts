@@ -1,11 +1,10 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import type { Readable } from 'node:stream'
-import { type Clock, decoderOf, encodingOf, isNexusError, Slots, type Waiter } from '@nexus/objectstore'
+import { Attempt, type Clock, decoderOf, encodingOf, isNexusError, Slots, type Waiter } from '@nexus/objectstore'
 import type { AuthClient } from 'google-auth-library'
-import { Attempt } from './attempt.ts'
 import type { Credentials } from './credentials.ts'
-import { answerError, GcsError, networkError } from '../errors.ts'
+import { answerError, GcsError, networkError, silenceError } from '../errors.ts'
 import type { GcsOptions } from '../options.ts'
 import { transfer } from './exchange.ts'
 
@@ -96,9 +95,12 @@ export class GcsClient {
   ): Promise<{ value: T } | { stale: GcsError }> {
     const { op, signal, url } = request
     const client = await this.#credentials.ready(signal, url)
-    const attempt = new Attempt(op, signal, this.#clock, this.#idleTimeoutMs, () =>
-      request.body === undefined ? 0 : this.#slots.drainMs,
-    )
+    const attempt = new Attempt(signal, {
+      idleTimeoutMs: this.#idleTimeoutMs,
+      drainMs: () => (request.body === undefined ? 0 : this.#slots.drainMs),
+      silence: (silentMs) => silenceError(op, silentMs),
+      clock: this.#clock,
+    })
     let answerBody: Readable | undefined
     const body = openBody(request, attempt)
     try {

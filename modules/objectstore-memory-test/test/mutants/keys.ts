@@ -7,7 +7,7 @@ import { keep, mutant, type Mutant } from './mutant.ts'
 
 const SPACES = 'keys with spaces, signs, dots and non-ASCII letters come back exactly'
 const TWINS = 'keys that differ only in encoding, case or Unicode form stay different objects'
-const CONTROL = 'keys with control characters come back exactly or are refused'
+const CONTROL = 'keys with control characters or a dot at the end come back exactly or are refused'
 const PREFIX = 'a prefix with signs and non-ASCII letters matches exactly'
 
 /** A backend that changes keys on their way in. */

@@ -3,14 +3,11 @@ import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { rootCertificates } from 'node:tls'
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3'
-import { configError, systemCode } from '@nexus/objectstore'
+import { configError, PROBE_CREATES, systemCode } from '@nexus/objectstore'
 import { NodeHttpHandler } from '@smithy/node-http-handler'
 import { watchAnswers } from './answers.ts'
 import type { CredentialProvider } from './credentials.ts'
 import type { S3Options } from '../options.ts'
-
-/** Sockets there are at the least, however few requests may be under way: the probe of conditional creates needs its own. */
-export const LEAST_SOCKETS = 8
 
 /** The clients of one backend, over one pool of sockets. */
 export interface Clients {
@@ -61,8 +58,8 @@ async function agentsOf({
   caFile,
   proxy,
 }: S3Options): Promise<{ httpAgent: HttpAgent; httpsAgent: HttpsAgent }> {
-  // Requests are counted before they get here.
-  const maxSockets = Math.max(concurrency, LEAST_SOCKETS)
+  // Requests are counted before they get here, and the probe of conditional creates needs its own however few are allowed.
+  const maxSockets = Math.max(concurrency, PROBE_CREATES)
   const pool = { keepAlive: true, maxSockets, maxFreeSockets: concurrency }
   const trust = caFile === undefined ? {} : { ca: [...usualCertificates(), readCertificates(caFile)] }
   if (proxy === undefined) return { httpAgent: new HttpAgent(pool), httpsAgent: new HttpsAgent({ ...pool, ...trust }) }

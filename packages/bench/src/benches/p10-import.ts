@@ -8,9 +8,10 @@ const MODULES = [
   '@nexus/objectstore-fs',
   '@nexus/objectstore-s3',
   '@nexus/objectstore-gcs',
+  '@nexus/objectstore-azure',
   '@nexus/objectstore-memory-test',
 ] as const
-const CLOUD_SDK = /node_modules\/(?:\.pnpm\/)?@(?:aws-sdk|smithy|google-cloud)[+/]/
+const CLOUD_SDK = /node_modules\/(?:\.pnpm\/)?@(?:aws-sdk|azure|smithy|google-cloud)[+/]/
 /** Bare imports are found from here on: the package's own directory. */
 const HOME = new URL('..', import.meta.url)
 

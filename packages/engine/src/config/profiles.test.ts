@@ -11,6 +11,7 @@ const env = {
   AWS_REGION: 'eu-central-1',
   NEXUS_BACKEND: 's3',
   NEXUS_BUCKET: 'my-bucket',
+  AZURE_STORAGE_ACCOUNT: 'agents',
   NEXUS_ENDPOINT: 'http://127.0.0.1:9000',
 }
 
@@ -23,6 +24,7 @@ const STORES: Readonly<Record<string, Partial<ObjectStoreSettings>>> = {
     region: 'eu-central-1',
     credentialsFile: '',
   },
+  'azure.yaml': { backend: 'azure', bucket: 'my-bucket', credentialsFile: '', options: { account: 'agents' } },
   'gcs.yaml': { backend: 'gcs', bucket: 'my-bucket', credentialsFile: '' },
   'strict.yaml': { backend: 's3', failurePolicy: 'strict', staleLocal: 'refuse', onMixed: 'fail' },
   'fs-demo.yaml': { backend: 'fs', bucket: '/home/me/.nexus-demo/bucket' },
@@ -31,7 +33,7 @@ const STORES: Readonly<Record<string, Partial<ObjectStoreSettings>>> = {
 describe('the shipped profiles', () => {
   const added: string[] = []
   beforeAll(() => {
-    for (const name of ['s3', 'gcs', 'fs']) {
+    for (const name of ['azure', 'fs', 'gcs', 's3']) {
       if (registered(name)) continue
       register(name, () => {
         throw new Error('a profile is only loaded here')

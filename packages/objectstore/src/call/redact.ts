@@ -19,6 +19,8 @@ const SECRETS: readonly [RegExp, string | ((match: string) => string)][] = [
   [/\b(GOOG1?)[A-Z0-9]{18,}\b/g, `$1${HIDDEN}`],
   [/\b(ya29\.)[\w-]+/g, `$1${HIDDEN}`],
   [/(?<![\w-])(eyJ)[\w-]{8,}\.[\w-]+\.[\w-]*/g, `$1${HIDDEN}`],
+  [/\b((?:AccountKey|SharedAccessSignature)=)[^;\s"'<>]+/gi, `$1${HIDDEN}`],
+  [/\b(sig=)[^&;\s"'<>]+/g, `$1${HIDDEN}`],
   [/(-----BEGIN [A-Z ]*PRIVATE KEY-----)[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/g, `$1${HIDDEN}`],
   [
     /\b((?:aws[_-]?)?(?:secret[_-]?access[_-]?key|session[_-]?token|security[_-]?token|access[_-]?key[_-]?id|secret|password|passwd|private[_-]?key|refresh[_-]?token|access[_-]?token|client[_-]?secret|api[_-]?key|signature)["']?\s*[:=]\s*["']?)[^\s"',;&<>]+/gi,

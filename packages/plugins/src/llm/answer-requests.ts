@@ -13,6 +13,8 @@ export interface LlmDelta {
   role: string
   turnId: string | undefined
   text: string
+  /** The answer is begun anew: the pieces before this one don't count. */
+  restarted?: true
 }
 
 /** What the program around a model plugin may bring. */
@@ -27,6 +29,8 @@ export interface AnswerContext {
   turnId: string | undefined
   /** Passes a piece of the answer on. */
   write: (text: string) => void
+  /** Says that the answer is begun anew. */
+  restart: () => void
 }
 
 /**
@@ -51,6 +55,7 @@ export function answerRequests(
         signal,
         turnId,
         write: (text) => onDelta?.({ role, turnId, text }),
+        restart: () => onDelta?.({ role, turnId, text: '', restarted: true }),
       })
     } catch (error) {
       if (signal.aborted) return

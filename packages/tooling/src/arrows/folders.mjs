@@ -101,6 +101,7 @@ export const FOLDERS = {
     'versioned/format': ['tree'],
     'mirror/restore': ['layout', 'mirror', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/restore', 'tree'],
+    'layout-in-store.ts': ['layout', 'mirror-layout.ts'],
     'run-context.ts': ['boot', 'durability-timings.ts', 'event-outbox.ts', 'events.ts', 'layout', 'mirror-layout.ts'],
     commit: ['boot', 'capture', 'events.ts', 'layout', 'run-context.ts', 'shared', 'tree'],
     outage: ['commit', 'run-context.ts'],
@@ -116,6 +117,7 @@ export const FOLDERS = {
       'event-outbox.ts',
       'events.ts',
       'layout',
+      'layout-in-store.ts',
       'mirror',
       'mirror-layout.ts',
       'mirror/restore',
@@ -135,6 +137,10 @@ export const FOLDERS = {
     walk: ['files'],
     lock: ['files', 'logger.ts', 'process', 'time'],
     '.': ['failpoint.ts', 'files', 'lock', 'logger.ts', 'process', 'time', 'walk'],
+  },
+  '@nexus/inspect': {
+    read: [],
+    '.': ['read'],
   },
   '@nexus/journal': {
     files: [],
@@ -218,6 +224,14 @@ export const FOLDERS = {
       'upload.ts',
     ],
     '.': ['errors.ts', 'keys.ts', 'options.ts', 'worker'],
+  },
+  '@nexus/objectstore-azure': {
+    'errors.ts': [],
+    'options.ts': [],
+    client: ['errors.ts', 'options.ts'],
+    'container.ts': ['client', 'errors.ts', 'options.ts'],
+    transfer: ['container.ts', 'errors.ts'],
+    '.': ['client', 'container.ts', 'errors.ts', 'options.ts', 'transfer'],
   },
   '@nexus/objectstore-gcs': {
     'errors.ts': [],

@@ -32,6 +32,18 @@ export const PACKAGES = {
     'valibot',
     'pino',
   ],
+  // Looks at sessions and moves them; runs none, so it knows no engine.
+  '@nexus/inspect': [
+    '@nexus/errors',
+    '@nexus/host',
+    SEAM,
+    '@nexus/journal',
+    '@nexus/durability',
+    'better-sqlite3',
+    '@types/better-sqlite3',
+    'tar-stream',
+    'zstd-napi',
+  ],
   '@nexus/resume-contract': ['@nexus/engine', SEAM],
   '@nexus/plugins': ['@nexus/engine', 'valibot', '@valibot/to-json-schema', 'yaml', 'openai'],
   '@nexus/cli': ['@nexus/engine', '@nexus/plugins', 'commander', '@commander-js/extra-typings'],

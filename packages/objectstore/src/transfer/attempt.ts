@@ -1,9 +1,19 @@
 import { setMaxListeners } from 'node:events'
-import type { Clock, TimerHandle } from '@nexus/objectstore'
-import { GcsError } from '../errors.ts'
+import { type Clock, systemClock, type TimerHandle } from '@nexus/host'
 
 /** A shorter drain is within the patience that there is anyway. */
 const LEAST_DRAIN_MS = 1_000
+
+/** How long an {@link Attempt} may be silent, and what it is then. */
+export interface AttemptOptions {
+  /** Longest silence, in ms, at least 1. */
+  idleTimeoutMs: number
+  /** How much longer it may last now, in ms: bytes that were handed over are still on their way. See `Slots.drainMs`. */
+  drainMs?: () => number
+  /** The error that a silence of so many ms becomes. */
+  silence: (silentMs: number) => Error
+  clock?: Clock
+}
 
 /**
  * One request under watch: it ends when the caller's signal fires, when nothing moves for too long, or when something of ours
@@ -12,19 +22,15 @@ const LEAST_DRAIN_MS = 1_000
 export class Attempt {
   readonly #abort = new AbortController()
   readonly #clock: Clock
-  readonly #idleTimeoutMs: number
   readonly #caller: AbortSignal
   readonly #onCallerAbort: () => void
-  readonly #op: string
-  readonly #drainMs: () => number
+  readonly #options: AttemptOptions
   #timer: TimerHandle | undefined
 
-  constructor(op: string, caller: AbortSignal, clock: Clock, idleTimeoutMs: number, drainMs: () => number) {
-    this.#drainMs = drainMs
-    this.#op = op
+  constructor(caller: AbortSignal, options: AttemptOptions) {
+    this.#clock = options.clock ?? systemClock
     this.#caller = caller
-    this.#clock = clock
-    this.#idleTimeoutMs = idleTimeoutMs
+    this.#options = options
     setMaxListeners(0, this.#abort.signal)
     this.#onCallerAbort = () => this.#abort.abort(caller.reason)
     caller.addEventListener('abort', this.#onCallerAbort, { once: true })
@@ -41,18 +47,19 @@ export class Attempt {
   moved(): void {
     if (this.#timer !== undefined) this.#clock.clearTimeout(this.#timer)
     if (this.#abort.signal.aborted) return
-    this.#timer = this.#clock.setTimeout(() => this.#silent(this.#idleTimeoutMs), this.#idleTimeoutMs)
+    const { idleTimeoutMs } = this.#options
+    this.#timer = this.#clock.setTimeout(() => this.#silent(idleTimeoutMs), idleTimeoutMs)
   }
 
   #silent(forMs: number): void {
+    const { idleTimeoutMs, drainMs = () => 0, silence } = this.#options
     // What was handed over may still be on its way: only the answer tells.
-    const moreMs = Math.ceil(this.#idleTimeoutMs + this.#drainMs() - forMs)
+    const moreMs = Math.ceil(idleTimeoutMs + drainMs() - forMs)
     if (moreMs >= LEAST_DRAIN_MS) {
       this.#timer = this.#clock.setTimeout(() => this.#silent(forMs + moreMs), moreMs)
       return
     }
-    const message = `${this.#op} got no answer: nothing moved for ${forMs / 1000} s`
-    this.fail(new GcsError(this.#op, message, { kind: 'network', code: undefined, sent: true }))
+    this.fail(silence(forMs))
   }
 
   /** Ends the request with an error of ours. */

@@ -1,0 +1,158 @@
+import {
+  type Backend,
+  type ByteRange,
+  type Clock,
+  type ErrorClass,
+  hydrateObjects,
+  type Logger,
+  NexusError,
+  type ObjectInfo,
+  type ObjectStoreConfig,
+  type OpOptions,
+  systemClock,
+  untilAborted,
+  validateKeyPrefix,
+} from '@nexus/objectstore'
+import { AzureClient } from './client/client.ts'
+import { openCredentials } from './client/credentials.ts'
+import { ConditionalWrites } from './conditional.ts'
+import { blobName, type Container } from './container.ts'
+import { downloadTo, getObject } from './download.ts'
+import { classifyAzureError } from './errors.ts'
+import { validateAzureKey } from './keys.ts'
+import { listNames, listObjects } from './list.ts'
+import { parseAzureOptions } from './options.ts'
+import { deleteObject } from './remove.ts'
+import { putObject } from './upload.ts'
+
+/**
+ * A container of Azure Blob Storage.
+ *
+ * - `put` is repeated until it is in: the last write wins, so repeats converge. The store is told the content's MD5 before the
+ *   content and refuses any other. A blob is replaced whole or not at all. Files above `block_threshold` go in blocks.
+ * - Staged blocks of other writers are never discarded but by a commit; ours, discarded so, are staged again.
+ * - The store is strongly consistent and answers when a blob is durable: `flush` waits for calls that nobody waited for.
+ * - `putIfAbsent` is one request with `If-None-Match: *`.
+ * - Downloads are checked against size and MD5, and a broken one goes on where it broke, of the same version.
+ *
+ * @see docs/guides/object-storage.md
+ */
+export class AzureBackend implements Backend {
+  readonly #container: Container
+  readonly #changes = new Set<Promise<unknown>>()
+  readonly #name: (key: string) => string
+  readonly #conditional: ConditionalWrites
+  #closed = false
+
+  constructor(container: Container) {
+    this.#container = container
+    this.#conditional = new ConditionalWrites(container)
+    this.#name = (key) => blobName(container, key)
+  }
+
+  async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
+    validateKeyPrefix(keyPrefix)
+    this.#begin('hydrate', options)
+    const { onProgress: _, ...quiet } = options
+    const objects = await listObjects(this.#container, keyPrefix, quiet)
+    await hydrateObjects(
+      objects,
+      keyPrefix,
+      destDir,
+      async ({ key, size }, tempPath, { signal, onBytes, onWait }) => {
+        const progress = { begin: () => undefined, moved: onBytes }
+        return await downloadTo(
+          this.#container,
+          { key, range: {}, listedBytes: size, signal, onWait, progress },
+          tempPath,
+        )
+      },
+      { ...options, concurrency: this.#container.options.concurrency },
+    )
+  }
+
+  async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
+    validateAzureKey(key, this.#name)
+    this.#begin('put', options)
+    await this.#change(putObject(this.#container, key, localPath, options))
+  }
+
+  async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
+    validateAzureKey(key, this.#name)
+    this.#begin('putIfAbsent', options)
+    return await this.#change(this.#conditional.create(key, localPath, options))
+  }
+
+  async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
+    validateAzureKey(key, this.#name)
+    this.#begin('get', options)
+    await getObject(this.#container, key, localPath, options)
+  }
+
+  async delete(key: string, options: OpOptions = {}): Promise<void> {
+    validateAzureKey(key, this.#name)
+    this.#begin('delete', options)
+    await this.#change(deleteObject(this.#container, key, options))
+  }
+
+  async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
+    validateKeyPrefix(keyPrefix)
+    this.#begin('list', options)
+    return await listObjects(this.#container, keyPrefix, options)
+  }
+
+  async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
+    validateKeyPrefix(keyPrefix)
+    this.#begin('listNames', options)
+    return await listNames(this.#container, keyPrefix, options)
+  }
+
+  async flush(options: OpOptions = {}): Promise<void> {
+    this.#begin('flush', options)
+    await untilAborted(Promise.allSettled(this.#changes), options.signal)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+  }
+
+  classify(error: unknown): ErrorClass | undefined {
+    return classifyAzureError(error)
+  }
+
+  #begin(verb: string, { signal }: OpOptions): void {
+    signal?.throwIfAborted()
+    if (this.#closed)
+      throw new NexusError('CLOSED', `${verb}: the azure backend was closed`, { op: `objectstore.${verb}` })
+  }
+
+  async #change<T>(work: Promise<T>): Promise<T> {
+    this.#changes.add(work)
+    try {
+      return await work
+    } finally {
+      this.#changes.delete(work)
+    }
+  }
+}
+
+/**
+ * Opens a container. It must exist and is never made, but nothing of it is looked at: an outage at boot degrades. Credentials
+ * are looked for with a short bound: where there are none for certain, opening fails; a source that does not answer is warned
+ * of.
+ *
+ * @throws NexusError `INVALID_ARGUMENT` naming the key of the configuration that is wrong, or that no credentials are there
+ */
+export async function openAzureBackend(
+  config: ObjectStoreConfig,
+  { logger, signal = new AbortController().signal }: { logger: Logger; signal?: AbortSignal },
+  { clock = systemClock }: { clock?: Clock } = {},
+): Promise<AzureBackend> {
+  const options = parseAzureOptions(config)
+  signal.throwIfAborted()
+  if (config.region !== '') {
+    logger.warn({ region: config.region }, 'core.object_store.region means nothing to backend "azure" and is ignored')
+  }
+  const credentials = await openCredentials(options, { logger, signal })
+  return new AzureBackend({ options, client: new AzureClient(options, credentials, clock), clock })
+}

@@ -1,0 +1,15 @@
+// Finding and opening sessions
+export {
+  listSessions,
+  storedSessionIds,
+  type ListedSession,
+  type LocalSession,
+  type StoredSession,
+} from './read/list-sessions.ts'
+export { inspectSession, type InspectOptions, type InspectPlaces } from './read/inspect-session.ts'
+export type { LockLook } from './read/lock-look.ts'
+
+// What is in one
+export type { BlobEntry, InspectedSession } from './read/inspected-session.ts'
+export type { SessionMetadata } from './read/session-metadata.ts'
+export type { TreeEntry } from './read/tree-entry.ts'
