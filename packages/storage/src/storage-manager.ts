@@ -5,10 +5,12 @@ import { Copier } from './copy/copier.ts'
 import { processCopyPool, type CopyPool } from './copy/copy-pool.ts'
 import type { Storage } from './handle/storage.ts'
 import { openFilesLimit } from './open/exhaustion.ts'
+import { openReadConnection } from './open/connection.ts'
 import { fileSizeBytes } from './open/file-size.ts'
 import { openStorage, type OpenStorageOptions } from './handle/open-storage.ts'
 import type { FileIdentity, Place } from './open/place.ts'
 import { databasePlace, effectiveScope, type StorageScope } from './open/scope.ts'
+import { canPin } from './pages/can-pin.ts'
 import type { DatabaseInstant } from './pages/instant.ts'
 import { PageCapture } from './pages/page-capture.ts'
 import { lostContent, type LostContent } from './snapshot/lost-content.ts'
@@ -41,6 +43,11 @@ export interface StorageManagerOptions {
   poolMaxIdle?: number
   /** Read-only connections per database at once. Default 4. */
   poolMaxOpen?: number
+  /**
+   * Whether databases are taken by {@link StorageManager.capture}: SQLite's own checkpoints are off, and the manager empties WALs
+   * of about a thousand frames within seconds. Default false.
+   */
+  pageCapture?: boolean
   logger?: Logger
   failpoint?: SyncFailpoint
   clock?: Clock
@@ -58,7 +65,13 @@ interface Known extends PluginDatabase {
 // Below this, closing the last connection moves the WAL into the file fast enough to be done right there.
 const CLOSE_INLINE_WAL_BYTES = 256 * 1024
 // Twice what SQLite's own checkpoints leave, so a WAL of this size is one that they could not empty.
-const LARGE_WAL_BYTES = 8 * 1024 * 1024
+const LARGE_WAL = { bytes: 8 * 1024 * 1024, intervalMs: 30_000 }
+// Without them it is what they would have begun at.
+const LONG_WAL = { bytes: 4 * 1024 * 1024, intervalMs: 1000 }
+// Reading a database of this size whole takes as long as opening the connections of a pin.
+const PLAIN_BYTES = 1024 * 1024
+// A pin reads one page, and takes another way when it meets a lock.
+const PIN_SETTINGS = { busyTimeoutMs: 0, cacheSizeKb: 64, secureDelete: false, keepsWal: true }
 
 /**
  * Opens, checkpoints and copies the databases of the plugins of one session.
@@ -85,19 +98,32 @@ export class StorageManager {
   /** @param pool the threads to copy in, in place of the process's own; for tests */
   constructor(options: StorageManagerOptions, pool: CopyPool = processCopyPool()) {
     const { busyTimeoutMs = 5000, cacheSizeKb = 2048, poolMaxIdle = 2, poolMaxOpen = 4, secureDelete = false } = options
-    const { logger = silentLogger, failpoint, clock = systemClock } = options
+    const { logger = silentLogger, failpoint, clock = systemClock, pageCapture = false } = options
     // Read now: once the limit is reached it can't be read any more, and the error has to name it.
     openFilesLimit()
     this.#options = options
     this.#opening = {
-      settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen, secureDelete },
+      settings: { busyTimeoutMs, cacheSizeKb, poolMaxIdle, poolMaxOpen, secureDelete, keepsWal: pageCapture },
       logger,
       failpoint: failpoint ?? noFailpoint,
     }
     this.#copier = new Copier({ busyTimeoutMs, logger, failpoint, pool })
     this.#capture = new CopyCapture(this.#copier)
-    this.#pages = new PageCapture(this.#copier, logger)
-    this.#watch = new WalWatch(clock, logger, () => this.#drainWals(LARGE_WAL_BYTES))
+    this.#pages = new PageCapture({
+      copier: this.#copier,
+      logger,
+      step: failpoint ?? noFailpoint,
+      canPin,
+      smallBytes: PLAIN_BYTES,
+      connect: ({ place }) => openReadConnection(place, `Pinning the database at ${place.path}`, PIN_SETTINGS),
+    })
+    const large = pageCapture ? LONG_WAL : LARGE_WAL
+    const look = (): Promise<void> => {
+      this.#pages.tick(clock.now())
+      this.#releaseMemory()
+      return this.#drainWals(large.bytes)
+    }
+    this.#watch = new WalWatch(clock, logger, look, large.intervalMs)
   }
 
   /**
@@ -169,6 +195,7 @@ export class StorageManager {
     signal?.throwIfAborted()
     const copies = await this.#capture.capture(this.#present(scope), destDir, signal)
     for (const { pluginId, livePath, checkpoint } of copies) this.#watch.report({ pluginId, livePath, ...checkpoint })
+    this.#releaseMemory(scope)
     return copies
   }
 
@@ -191,7 +218,9 @@ export class StorageManager {
   ): Promise<DatabaseInstant[]> {
     this.#assertState('closed', 'storage.capture')
     signal?.throwIfAborted()
-    return this.#pages.capture(this.#present(scope), { since, dir, signal })
+    const instants = await this.#pages.capture(this.#present(scope), { since, dir, signal })
+    this.#releaseMemory(scope)
+    return instants
   }
 
   /**
@@ -258,7 +287,12 @@ export class StorageManager {
   async #end(): Promise<void> {
     this.#state = 'disposed'
     this.#copier.cancelAll()
+    const pinned = [...this.#known.values()].filter(({ place }) => this.#pages.isPinned(place.path))
+    const outliving = new Set(this.#closing === undefined ? [] : pinned)
+    await this.#pages.close()
     await this.closeAll()
+    // A pin only reads: where it was the last to let go, WAL and -shm are still there.
+    await this.#drain((known) => outliving.has(known))
     await this.#copier.close()
   }
 
@@ -266,6 +300,14 @@ export class StorageManager {
     if (this.#state === 'open' || this.#state === needed) return
     const why = this.#state === 'disposed' ? 'was disposed' : 'has closed its handles'
     throw new NexusError('CLOSED', `The storage manager ${why}`, { op })
+  }
+
+  /**
+   * What a handle has cached is cheap to read again, and most handles rest between two turns. SQLite never gives it back by
+   * itself: a thousand small databases would hold 80 MiB of pages.
+   */
+  #releaseMemory(scope?: StorageScope): void {
+    for (const { storage } of scope === undefined ? this.#known.values() : this.#of(scope)) storage.releaseMemory()
   }
 
   #of(scope: StorageScope): Known[] {
@@ -305,11 +347,17 @@ export class StorageManager {
     return results
   }
 
-  async #drainWals(largerThanBytes: number): Promise<void> {
-    const isLarge = ({ place }: Known): boolean => fileSizeBytes(`${place.path}-wal`) > largerThanBytes
+  #drainWals(largerThanBytes: number): Promise<void> {
+    // What a pin keeps, its owner looks after.
+    return this.#drain(
+      ({ place: { path } }) => !this.#pages.isPinned(path) && fileSizeBytes(`${path}-wal`) > largerThanBytes,
+    )
+  }
+
+  async #drain(which: (known: Known) => boolean): Promise<void> {
     try {
-      const large = [...this.#known.values()].filter((known) => isLarge(known) && this.#lost(known) === undefined)
-      await this.#checkpoint(large)
+      const chosen = [...this.#known.values()].filter((known) => which(known) && this.#lost(known) === undefined)
+      await this.#checkpoint(chosen)
     } catch (error) {
       this.#opening.logger.warn({ err: error }, 'a checkpoint failed: the WAL is kept')
     }

@@ -69,3 +69,8 @@ export function headOf({ generation, nonce, instance_id: instanceId }: Committed
 export function totalBytes({ objects, entries }: Committed): number {
   return objects.reduce((sum, path) => sum + (entries[path]?.size ?? 0), 0)
 }
+
+/** An empty record keyed by path: without a prototype, since a path may be `__proto__` or `constructor`. */
+export function pathRecord<T>(): Record<string, T> {
+  return Object.create(null) as Record<string, T>
+}

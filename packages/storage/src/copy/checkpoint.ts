@@ -34,13 +34,14 @@ function run(db: Connection, mode: 'PASSIVE' | 'TRUNCATE'): PragmaRow | undefine
  *
  * @param db a connection of the manager's own, in no transaction
  * @param busyTimeoutMs what the connection's busy timeout is set to afterwards
+ * @param keepWal leaves the WAL as it is, for the next writer to begin anew
  * @see docs/concepts/durability.md
  */
-export function checkpointConnection(db: Connection, busyTimeoutMs: number): CheckpointCounts {
+export function checkpointConnection(db: Connection, busyTimeoutMs: number, keepWal = false): CheckpointCounts {
   db.pragma('busy_timeout = 0')
   try {
     const passive = run(db, 'PASSIVE')
-    const truncate = run(db, 'TRUNCATE')
+    const truncate = keepWal ? undefined : run(db, 'TRUNCATE')
     const done = truncate !== undefined && truncate.busy === 0
     // A TRUNCATE that succeeded reports the empty WAL; the frames that were moved are in the first answer. Without a WAL
     // both are -1.

@@ -2,6 +2,7 @@ import { noFailpoint, type Logger, type SyncFailpoint } from '@nexus/host'
 import { fileSizeBytes } from '../open/file-size.ts'
 import type { Place } from '../open/place.ts'
 import { closedError, isBusy } from '../open/sqlite-error.ts'
+import { copyInChild } from './copy-child.ts'
 import { runHere, type CopyPool } from './copy-pool.ts'
 import { isAborted } from './copy-protocol.ts'
 import { isLarge, type CopyOutcome, type CopyTask } from './copy-task.ts'
@@ -14,9 +15,17 @@ const INLINE_BUDGET_MS = 10
 
 /** What to do with which database. */
 export type CopyJob =
-  | { readonly kind: 'checkpoint'; readonly place: Place }
+  /** `keepWal` moves frames and leaves the WAL as it is. */
+  | { readonly kind: 'checkpoint'; readonly place: Place; readonly keepWal?: true }
   | { readonly kind: 'snapshot'; readonly place: Place; readonly destPath: string }
-  | { readonly kind: 'foreign'; readonly place: Place; readonly destPath: string; readonly alias: string | undefined }
+  | {
+      readonly kind: 'foreign'
+      readonly place: Place
+      readonly destPath: string
+      readonly alias: string | undefined
+      /** In a process of its own, whose locks count where this one has lost its own. */
+      readonly inChild?: true
+    }
 
 /** What the copier runs with. */
 export interface CopierOptions {
@@ -114,6 +123,7 @@ export class Copier {
 
   async #perform(job: CopyJob, abort: SharedArrayBuffer): Promise<CopyOutcome> {
     const { pool, busyTimeoutMs, failpoint, logger } = this.#options
+    if (job.kind === 'foreign' && job.inChild) return copyInChild(toTask(job, busyTimeoutMs), abort)
     const beforeRetry = (): void => {
       if (job.kind === 'checkpoint') return
       discardDestination(job.destPath)

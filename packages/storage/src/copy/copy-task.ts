@@ -18,7 +18,7 @@ interface TaskBase {
 
 /** One piece of work on one database, on a connection that lives as long as it. */
 export type CopyTask =
-  | (TaskBase & { readonly kind: 'checkpoint' })
+  | (TaskBase & { readonly kind: 'checkpoint'; readonly keepWal?: true })
   | (TaskBase & { readonly kind: 'snapshot'; readonly destPath: string })
   /** `alias` leads to a database whose own name can't be handed to SQLite. */
   | (TaskBase & { readonly kind: 'foreign'; readonly destPath: string; readonly alias: string | undefined })
@@ -74,17 +74,17 @@ function withConnection<T>(task: CopyTask, hooks: TaskHooks, run: (db: Connectio
   }
 }
 
-function checkpoint(db: Connection, busyTimeoutMs: number, hooks: TaskHooks): CheckpointCounts {
+function checkpoint(db: Connection, busyTimeoutMs: number, hooks: TaskHooks, keepWal?: true): CheckpointCounts {
   hooks.failpoint('storage:before-checkpoint')
-  const counts = checkpointConnection(db, busyTimeoutMs)
+  const counts = checkpointConnection(db, busyTimeoutMs, keepWal)
   hooks.failpoint('storage:after-checkpoint')
   return counts
 }
 
-function runCheckpoint(task: CopyTask, hooks: TaskHooks): CopyOutcome {
+function runCheckpoint(task: CopyTask & { kind: 'checkpoint' }, hooks: TaskHooks): CopyOutcome {
   return withConnection(task, hooks, (db) => ({
     sizeBytes: 0,
-    checkpoint: checkpoint(db, task.busyTimeoutMs, hooks),
+    checkpoint: checkpoint(db, task.busyTimeoutMs, hooks, task.keepWal),
   }))
 }
 

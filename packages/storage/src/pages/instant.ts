@@ -1,4 +1,5 @@
 import { NexusError } from '@nexus/errors'
+import { fromSqliteError } from '../open/sqlite-error.ts'
 import type { PageImage } from './page-image.ts'
 import type { PageRange } from './page-ranges.ts'
 
@@ -48,58 +49,65 @@ export interface InstantParts {
   readonly difference: Difference
   readonly image: PageImage
   readonly onDistrust: (pages: readonly PageRange[]) => void
-  readonly onRelease: () => void
+  /** Called once, when it is released and no read of it is on its way any more. */
+  readonly onEnd: () => void
 }
 
 /** Holds an image until it is released. */
 export class HeldInstant implements DatabaseInstant {
+  readonly pluginId: string
+  readonly livePath: string
+  readonly id: string
+  readonly kind: Difference['kind']
+  readonly changed: readonly PageRange[]
+  readonly pageSize: number
+  readonly pageCount: number
+  /** Resolves after `onEnd`. */
+  readonly ended: Promise<void>
   readonly #parts: InstantParts
-  #released = false
+  #end!: () => void
+  #reading = 0
+  #isReleased = false
 
   constructor(parts: InstantParts) {
+    const { pluginId, livePath, id, difference, image } = parts
+    this.pluginId = pluginId
+    this.livePath = livePath
+    this.id = id
+    this.kind = difference.kind
+    this.changed = difference.changed
+    this.pageSize = image.pageSize
+    this.pageCount = image.pageCount
     this.#parts = parts
+    this.ended = new Promise((resolve) => {
+      this.#end = resolve
+    })
   }
 
-  get pluginId(): string {
-    return this.#parts.pluginId
-  }
-
-  get livePath(): string {
-    return this.#parts.livePath
-  }
-
-  get id(): string {
-    return this.#parts.id
-  }
-
-  get kind(): Difference['kind'] {
-    return this.#parts.difference.kind
-  }
-
-  get changed(): readonly PageRange[] {
-    return this.#parts.difference.changed
-  }
-
-  get pageSize(): number {
-    return this.#parts.image.pageSize
-  }
-
-  get pageCount(): number {
-    return this.#parts.image.pageCount
+  get isReleased(): boolean {
+    return this.#isReleased
   }
 
   async read(offsetBytes: number, lengthBytes: number): Promise<Buffer> {
-    const { image, livePath } = this.#parts
-    if (this.#released) {
+    const { livePath } = this
+    if (this.#isReleased) {
       throw new NexusError('CLOSED', `The instant of ${livePath} was released`, {
         op: 'storage.capture',
         key: livePath,
       })
     }
-    const sizeBytes = image.pageSize * image.pageCount
+    const sizeBytes = this.pageSize * this.pageCount
     const into = Buffer.alloc(Math.max(0, Math.min(lengthBytes, sizeBytes - offsetBytes)))
-    if (into.length > 0) await image.read(into, offsetBytes)
-    return into
+    this.#reading++
+    try {
+      if (into.length > 0) await this.#parts.image.read(into, offsetBytes)
+      return into
+    } catch (error) {
+      throw fromSqliteError(error, 'storage.capture', `Reading the database at ${livePath}`, livePath)
+    } finally {
+      this.#reading--
+      this.#endWhenDone()
+    }
   }
 
   distrust(pages: readonly PageRange[]): void {
@@ -107,9 +115,16 @@ export class HeldInstant implements DatabaseInstant {
   }
 
   release(): void {
-    if (this.#released) return
-    this.#released = true
+    if (this.#isReleased) return
+    this.#isReleased = true
+    this.#endWhenDone()
+  }
+
+  // A descriptor that is closed under a read may be another file's before the read begins.
+  #endWhenDone(): void {
+    if (!this.#isReleased || this.#reading > 0) return
     this.#parts.image.close()
-    this.#parts.onRelease()
+    this.#parts.onEnd()
+    this.#end()
   }
 }

@@ -44,3 +44,21 @@ export function copiedImage(path: string): PageImage {
     close: () => closeSync(fd),
   }
 }
+
+/** An image that is only taken when somebody reads it: that of a state that a known one has not moved on from. */
+export function lateImage(
+  { pageSize, pageCount }: Pick<PageImage, 'pageSize' | 'pageCount'>,
+  take: () => Promise<PageImage>,
+): PageImage {
+  let taken: Promise<PageImage> | undefined
+  return {
+    pageSize,
+    pageCount,
+    read: async (into, offsetBytes) => (await (taken ??= take())).read(into, offsetBytes),
+    close: () =>
+      void taken?.then(
+        (image) => image.close(),
+        () => undefined,
+      ),
+  }
+}

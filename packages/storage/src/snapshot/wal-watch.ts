@@ -1,9 +1,6 @@
 import type { Clock, Logger, TimerHandle } from '@nexus/host'
 import type { CheckpointCounts } from '../copy/checkpoint.ts'
 
-/** How often the sizes of WALs are looked at. */
-const INTERVAL_MS = 30_000
-
 /** What a checkpoint came to, and for which database. */
 export interface WalReport extends CheckpointCounts {
   readonly pluginId: string
@@ -18,15 +15,20 @@ export class WalWatch {
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #drain: () => Promise<void>
+  readonly #intervalMs: number
   readonly #blocked = new Set<string>()
   #timer: TimerHandle | undefined
   #stopped = false
 
-  /** @param drain checkpoints the databases whose WAL is large, and hands over what that came to; never rejects */
-  constructor(clock: Clock, logger: Logger, drain: () => Promise<void>) {
+  /**
+   * @param drain checkpoints the databases whose WAL is large, and hands over what that came to; never rejects
+   * @param intervalMs how often the sizes of WALs are looked at
+   */
+  constructor(clock: Clock, logger: Logger, drain: () => Promise<void>, intervalMs: number) {
     this.#clock = clock
     this.#logger = logger
     this.#drain = drain
+    this.#intervalMs = intervalMs
   }
 
   /** Begins to look, without holding the process. A second call does nothing. */
@@ -37,7 +39,7 @@ export class WalWatch {
         this.#timer = undefined
         this.start()
       })
-    }, INTERVAL_MS)
+    }, this.#intervalMs)
     this.#timer.unref()
   }
 

@@ -107,7 +107,6 @@ function refuseContradictions({
 }: CommitHeader): void {
   if ((parent?.generation ?? 0) !== generation - 1) throw new Fault('its parent is not the generation before')
   if (n >= nextN) throw new Fault(`its number is ${n}, and the next would be ${nextN}`)
-  if (packs.length > 0 && packPages.length > 0) throw new Fault('it lists packs and pages of packs')
   for (const [at, { n: number }] of packs.entries()) {
     if (number >= nextN || number === n || number <= (packs[at - 1]?.n ?? -1)) {
       throw new Fault(`it lists pack ${number} out of order`)

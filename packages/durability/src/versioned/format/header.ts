@@ -75,7 +75,7 @@ export interface CommitHeader {
   n: number
   /** The lowest number that was never given. */
   next_n: number
-  /** By ascending number; empty where `pack_pages` list them. */
+  /** By ascending number; where `pack_pages` list them all, only those that these pages lie in. */
   packs: PackEntry[]
   /** Pages of the pack table, for more than a thousand. `from` is '' in each. */
   pack_pages: PageRef[]

@@ -57,6 +57,14 @@ export const BOOT_STEPS: readonly BootStep<Boot>[] = [
     },
     undo: ({ session }) => session.durability?.finish({ clean: false }),
   },
+  {
+    name: 'store-probe',
+    async run({ request: { options }, session }) {
+      // A backend without an identity is another one in each process: nothing could be remembered of it.
+      if (options.backend === undefined || options.backend.identity !== undefined)
+        await session.durability?.probeStore()
+    },
+  },
   { name: 'shared-stores', run: ({ session }) => session.durability?.shared.hydrate() },
   {
     name: 'leftovers',

@@ -1,32 +1,36 @@
 import type { Logger, Slices } from '@nexus/host'
+import { type Committed, pathRecord } from '../tree/committed.ts'
 import { isEnginePlace, isLocalPath, neverCrosses } from '../tree/names.ts'
-import { pathRecord, type Manifest } from './manifest.ts'
 
 /**
- * A manifest without what never crosses: named by another build, or by somebody who wants the place of our lock. Links
+ * A commit without what never crosses: named by another build, or by somebody who wants the place of our lock. Links
  * in the engine's own places are left out as well.
  *
  * @see docs/formats/object-store.md
  */
-export async function scrubManifest(manifest: Manifest, logger: Logger, slices: Slices): Promise<Manifest> {
-  const { objects, entries, dirs, links } = manifest
+export async function scrubCommitted<T extends Committed>(
+  committed: T,
+  sessionId: string,
+  logger: Logger,
+  slices: Slices,
+): Promise<T> {
+  const { objects, entries, dirs, links } = committed
+  const session = { session_id: sessionId }
   const left: string[] = []
   for (const path of objects) {
     if (neverCrosses(path)) left.push(path)
     if (slices.due) await slices.pause()
   }
   if (left.length > 0) {
-    const session = { session_id: manifest.session_id }
-    logger.warn({ ...session, paths: left }, 'the manifest names what never leaves a machine: left out')
+    logger.warn({ ...session, paths: left }, 'the commit names what never leaves a machine: left out')
   }
   const misplaced = Object.keys(links).filter(isEnginePlace)
   if (misplaced.length > 0) {
-    const session = { session_id: manifest.session_id }
-    logger.warn({ ...session, paths: misplaced }, 'the manifest names links where the engine writes: left out')
+    logger.warn({ ...session, paths: misplaced }, 'the commit names links where the engine writes: left out')
   }
   const kept = left.length === 0 ? objects : without(objects, left)
   return {
-    ...manifest,
+    ...committed,
     objects: kept,
     entries: left.length === 0 ? entries : pick(entries, kept),
     dirs: pick(
