@@ -120,7 +120,8 @@ export class StorageManager {
     const large = pageCapture ? LONG_WAL : LARGE_WAL
     const look = (): Promise<void> => {
       this.#pages.tick(clock.now())
-      this.#releaseMemory()
+      // Page capture looks every second, and releases at each turn.
+      if (!pageCapture) this.#releaseMemory()
       return this.#drainWals(large.bytes)
     }
     this.#watch = new WalWatch(clock, logger, look, large.intervalMs)

@@ -142,7 +142,8 @@ export const FOLDERS = {
   },
   '@nexus/inspect': {
     read: [],
-    '.': ['read'],
+    archive: ['read'],
+    '.': ['archive', 'read'],
   },
   '@nexus/journal': {
     files: [],
