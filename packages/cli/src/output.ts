@@ -4,6 +4,8 @@ import process from 'node:process'
 export interface Output {
   /** A line of the result, on standard output. */
   line: (text: string) => void
+  /** A piece of a line of the result, as it arrives. */
+  piece: (text: string) => void
   /** A line about progress or failure, on standard error. */
   note: (text: string) => void
 }
@@ -11,6 +13,7 @@ export interface Output {
 /** The standard streams of this process. */
 export const terminalOutput: Output = {
   line: (text) => void process.stdout.write(`${text}\n`),
+  piece: (text) => void process.stdout.write(text),
   note: (text) => void process.stderr.write(`${text}\n`),
 }
 

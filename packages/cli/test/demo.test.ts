@@ -1,14 +1,9 @@
 import { existsSync, rmSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { main, type Output } from '../src/index.ts'
+import { main } from '../src/index.ts'
+import { recorded } from './recorded-output.ts'
 
 const FS_MODULE = '@nexus/objectstore-fs'
-
-function recorded(): Output & { lines: string[]; notes: string[] } {
-  const lines: string[] = []
-  const notes: string[] = []
-  return { lines, notes, line: (text) => void lines.push(text), note: (text) => void notes.push(text) }
-}
 
 describe('nexus demo', () => {
   it('shows that everything of the last completed turn came back, and says so with exit code 0', async () => {

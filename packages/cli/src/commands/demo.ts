@@ -1,50 +1,38 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { type Command, InvalidArgumentError, Option } from '@commander-js/extra-typings'
 import { COMPLETED_TURNS } from '../demo/librarian.ts'
 import { tellStory, type Story } from '../demo/story.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
 import { formatBytes, progressBar, table, type Output } from '../output.ts'
-import { UsageError } from '../usage-error.ts'
 
-export const DEMO_USAGE: string = `nexus demo --import MODULE [--backend NAME] [--seed N] [--keep] [--json]
-
-Runs a session of ${COMPLETED_TURNS} turns over real documents in one process, kills it with SIGKILL inside the next turn,
-resumes the session in a second process with an empty disk, and compares.
-
-  --import MODULE  the object-store backend to load, a package name or a path
-  --backend NAME   the name it registers under (default: fs)
-  --seed N         what the run's random content is made of (default: the time)
-  --keep           leave both hosts and the bucket on disk and say where
-  --json           print the result as one JSON object`
-
-interface DemoArguments {
-  backendModule: string
-  backendName: string
-  seed: number
-  keep: boolean
-  json: boolean
+/** Adds `nexus demo`: its exit code is 0 only when nothing differs. */
+export function demoCommand(program: Command, output: Output, done: (code: ExitCode) => void): void {
+  program
+    .command('demo')
+    .summary('kill a session in the middle of a turn and resume it elsewhere')
+    .description(
+      `Runs a session of ${COMPLETED_TURNS} turns over real documents in one process, kills it with SIGKILL inside the next turn, resumes the session in a second process with an empty disk, and compares.`,
+    )
+    .requiredOption(
+      '--import <module>',
+      'the object-store backend to load, a package name or a path, e.g. @nexus/objectstore-fs',
+    )
+    .option('--backend <name>', 'the name it registers under', 'fs')
+    .addOption(
+      new Option('--seed <n>', "what the run's random content is made of (default: the time)").argParser(seedOf),
+    )
+    .option('--keep', 'leave both hosts and the bucket on disk and say where', false)
+    .option('--json', 'print the result as one JSON object', false)
+    .action(async (options) => done(await demo(options, output)))
 }
 
-function parse(args: readonly string[]): DemoArguments {
-  const { values } = parseArgs({
-    args: [...args],
-    options: {
-      import: { type: 'string' },
-      backend: { type: 'string', default: 'fs' },
-      seed: { type: 'string' },
-      keep: { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-    },
-  })
-  if (values.import === undefined) {
-    throw new UsageError('--import MODULE is required: a backend to store the session in, e.g. @nexus/objectstore-fs')
-  }
-  const seed = values.seed === undefined ? Date.now() % 1_000_000 : Number(values.seed)
-  if (!Number.isSafeInteger(seed) || seed < 0)
-    throw new UsageError(`--seed must be a whole number from 0, not "${values.seed}"`)
-  return { backendModule: values.import, backendName: values.backend, seed, keep: values.keep, json: values.json }
+function seedOf(text: string): number {
+  const seed = Number(text)
+  if (text.trim() === '' || !Number.isSafeInteger(seed) || seed < 0)
+    throw new InvalidArgumentError('It must be a whole number from 0.')
+  return seed
 }
 
 function printStory(story: Story, output: Output): void {
@@ -60,9 +48,16 @@ function printStory(story: Story, output: Output): void {
   )
 }
 
-/** `nexus demo`: exit code 0 only when nothing differs. */
-export async function demo(args: readonly string[], output: Output): Promise<ExitCode> {
-  const { backendModule, backendName, seed, keep, json } = parse(args)
+interface DemoOptions {
+  import: string
+  backend: string
+  seed?: number | undefined
+  keep: boolean
+  json: boolean
+}
+
+async function demo(options: DemoOptions, output: Output): Promise<ExitCode> {
+  const { import: backendModule, backend: backendName, seed = Date.now() % 1_000_000, keep, json } = options
   const say = json ? output.note : output.line
   const dir = mkdtempSync(join(tmpdir(), 'nexus-demo-'))
   say(`nexus demo --seed ${seed}: host A works, is killed, host B resumes`)

@@ -1,9 +1,8 @@
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import process from 'node:process'
-import { pathToFileURL } from 'node:url'
 import { Engine, silentLogger } from '@nexus/engine'
 import { JournalReader } from '@nexus/engine/journal'
+import { loadModule } from '../load-module.ts'
 import { takeFingerprint } from './fingerprint.ts'
 import { FULL_TEXT_QUERY, NO_MANIFEST, type HostOrder, type HostReport, type ResumeEvidence } from './host-order.ts'
 import { createLibrarian, LIBRARIAN_ID, questionOf } from './librarian.ts'
@@ -34,8 +33,7 @@ function killSwitch(order: HostOrder): (name: string) => void {
 }
 
 async function openHost(order: HostOrder): Promise<{ engine: Engine; mixed: string[] }> {
-  const resolve = createRequire(join(process.cwd(), 'package.json')).resolve
-  await import(pathToFileURL(resolve(order.backend.module)).href)
+  await loadModule(order.backend.module)
   const engine = await Engine.fromConfig(configOf(order), {
     plugins: [createLibrarian(order.seed)],
     logger: silentLogger,

@@ -30,6 +30,9 @@ const STORES: Readonly<Record<string, Partial<ObjectStoreSettings>>> = {
   'fs-demo.yaml': { backend: 'fs', bucket: '/home/me/.nexus-demo/bucket' },
 }
 
+/** Profiles of agents: they configure plugins and leave the object store alone. */
+const AGENTS = ['openai-compatible.yaml', 'scripted.yaml']
+
 describe('the shipped profiles', () => {
   const added: string[] = []
   beforeAll(() => {
@@ -47,7 +50,7 @@ describe('the shipped profiles', () => {
 
   it('are all there', () => {
     const shipped = readdirSync(configs).filter((name) => name.endsWith('.yaml'))
-    expect(shipped.toSorted()).toEqual([...Object.keys(STORES), 'local.yaml'].toSorted())
+    expect(shipped.toSorted()).toEqual([...Object.keys(STORES), ...AGENTS, 'local.yaml'].toSorted())
   })
 
   it.each(readdirSync(configs).filter((name) => name.endsWith('.yaml')))('%s loads', async (name) => {

@@ -15,7 +15,7 @@ export interface CancelControl {
    * Cancels the turns under way: what works for them stops, and they end. Resolves when everybody was told, with the ids of
    * the turns; none when no turn was under way.
    */
-  cancel(reason?: string): Promise<string[]>
+  readonly cancel: (reason?: string) => Promise<string[]>
 }
 
 /**

@@ -1,4 +1,5 @@
 import type { EventMap, PluginContext } from '@nexus/engine'
+import * as v from 'valibot'
 import type { TurnSignals } from '../turn/turn-signals.ts'
 
 /** A request to a model, as `llm.request` carries it. */
@@ -20,7 +21,21 @@ export interface LlmDelta {
 /** What the program around a model plugin may bring. */
 export interface ModelOptions {
   /** Called with each piece of text as it arrives. What it throws is the answer's failure. */
-  onDelta?: (delta: LlmDelta) => void
+  onDelta?: ((delta: LlmDelta) => void) | undefined
+  /** Keys of the plugin's block that hold where the block doesn't set them: a key for the API, for instance. */
+  defaults?: Readonly<Record<string, unknown>>
+}
+
+/** A schema whose values begin with what the program set. */
+export function withDefaults<T>(
+  schema: v.GenericSchema<unknown, T>,
+  defaults: Readonly<Record<string, unknown>> = {},
+): v.GenericSchema<unknown, T> {
+  return v.pipe(
+    v.unknown(),
+    v.transform((block) => (typeof block === 'object' ? { ...defaults, ...block } : block)),
+    schema,
+  )
 }
 
 /** What a model is given besides the request. */
@@ -40,7 +55,7 @@ export interface AnswerContext {
 export function answerRequests(
   { bus }: Pick<PluginContext, 'bus'>,
   signals: TurnSignals,
-  { roles, onDelta }: ModelOptions & { roles: readonly string[] | undefined },
+  { roles, onDelta }: Pick<ModelOptions, 'onDelta'> & { roles: readonly string[] | undefined },
   answer: (request: LlmRequest, context: AnswerContext) => Promise<LlmResponse>,
 ): void {
   bus.subscribe('llm.request', async (event) => {

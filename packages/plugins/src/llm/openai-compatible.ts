@@ -7,6 +7,7 @@ import {
   type LlmRequest,
   type LlmResponse,
   type ModelOptions,
+  withDefaults,
 } from './answer-requests.ts'
 import { modelError } from './openai-errors.ts'
 import { AnswerParts, bodyOf } from './openai-messages.ts'
@@ -18,17 +19,17 @@ import { openAiOptions, type OpenAiOptions } from './openai-options.ts'
  *
  * @see docs/guides/standard-plugins.md
  */
-export function openAiCompatible(options: ModelOptions = {}): Plugin {
+export function openAiCompatible({ defaults, onDelta }: ModelOptions = {}): Plugin {
   let signals: TurnSignals | undefined
   const plugin: Plugin<OpenAiOptions> = {
     id: 'nexus.llm.openai_compatible',
     name: 'OpenAI-compatible model',
     version: '1.0.0',
-    configSchema: openAiOptions,
+    configSchema: withDefaults(openAiOptions, defaults),
     init(context) {
       signals = new TurnSignals(context.bus)
       const model = new RemoteModel(context.config)
-      answerRequests(context, signals, { ...options, roles: context.config.roles }, (request, about) =>
+      answerRequests(context, signals, { onDelta, roles: context.config.roles }, (request, about) =>
         model.answer(request, about),
       )
     },

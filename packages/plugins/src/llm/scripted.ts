@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Plugin } from '@nexus/engine'
 import * as v from 'valibot'
 import { TurnSignals } from '../turn/turn-signals.ts'
-import { answerRequests, type ModelOptions } from './answer-requests.ts'
+import { answerRequests, type ModelOptions, withDefaults } from './answer-requests.ts'
 import { type Script, scriptedAnswer, scriptSchema } from './script.ts'
 
 const schema = v.pipe(
@@ -26,18 +26,18 @@ const schema = v.pipe(
  *
  * @see docs/guides/standard-plugins.md
  */
-export function scriptedModel(options: ModelOptions = {}): Plugin {
+export function scriptedModel({ defaults, onDelta }: ModelOptions = {}): Plugin {
   let signals: TurnSignals | undefined
   const plugin: Plugin<v.InferOutput<typeof schema>> = {
     id: 'nexus.llm.scripted',
     name: 'Scripted model',
     version: '1.0.0',
-    configSchema: schema,
+    configSchema: withDefaults(schema, defaults),
     async init(context) {
       const { file, answers = [], roles } = context.config
       const script = file === undefined ? answers : await readScript(file)
       signals = new TurnSignals(context.bus)
-      answerRequests(context, signals, { ...options, roles }, async (request, { write }) => {
+      answerRequests(context, signals, { onDelta, roles }, async (request, { write }) => {
         const answer = scriptedAnswer(script, request)
         for (const [word] of answer.content.matchAll(/\S+\s*/g)) write(word)
         return answer

@@ -46,7 +46,7 @@ export const PACKAGES = {
   ],
   '@nexus/resume-contract': ['@nexus/engine', SEAM],
   '@nexus/plugins': ['@nexus/engine', 'valibot', '@valibot/to-json-schema', 'yaml', 'openai'],
-  '@nexus/cli': ['@nexus/engine', '@nexus/plugins', 'commander', '@commander-js/extra-typings'],
+  '@nexus/cli': ['@nexus/engine', '@nexus/plugins', 'commander', '@commander-js/extra-typings', 'yaml'],
   '@nexus/objectstore-memory-test': BACKEND,
   '@nexus/objectstore-fs': BACKEND,
   '@nexus/objectstore-s3': [...BACKEND, '@aws-sdk/*', '@smithy/*', 'http-proxy-agent', 'https-proxy-agent'],
