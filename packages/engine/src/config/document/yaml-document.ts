@@ -10,7 +10,7 @@ import {
   type ParsedNode,
   type YAMLError,
 } from 'yaml'
-import type { ConfigPath, ConfigProblem, TextPosition } from './config-problem.ts'
+import type { ConfigPath, ConfigProblem, TextPosition } from './problem.ts'
 import { expandEnvironment, type Environment } from './environment.ts'
 
 /** A YAML text as plain values, with everything that is wrong about the text itself. */

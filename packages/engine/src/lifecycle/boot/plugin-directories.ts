@@ -1,9 +1,9 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { validatePluginId } from '@nexus/storage'
-import type { EngineConfig } from '../config/engine-config.ts'
-import type { PluginDirectories } from '../plugins/plugin-host.ts'
-import type { SessionWorkspace } from '../session/workspace.ts'
+import type { EngineConfig } from '../../config/engine-config.ts'
+import type { PluginDirectories } from '../../plugins/plugin-host.ts'
+import type { SessionWorkspace } from '../../session/workspace.ts'
 
 const OWNER_ONLY = 0o700
 

@@ -1,5 +1,5 @@
 import type { SessionDurability } from '@nexus/durability'
-import type { EventBus } from '../bus/event-bus.ts'
+import type { EventBus } from '../../bus/event-bus.ts'
 
 /** The `source` of what the object store's side emits, and of its subscriptions. */
 const SOURCE = 'core.object_store'

@@ -2,7 +2,7 @@ import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:f
 import { join } from 'node:path'
 import { keepingLogger } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
-import { openTestWorkspace } from '../../test/session/open-test-workspace.ts'
+import { openTestWorkspace } from '../../../test/session/open-test-workspace.ts'
 
 const PATH = 'context/conversation.jsonl'
 const linesOf = (dir: string): string[] => readFileSync(join(dir, PATH), 'utf8').split('\n')

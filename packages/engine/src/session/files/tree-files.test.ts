@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { openTestWorkspace } from '../../test/session/open-test-workspace.ts'
+import { openTestWorkspace } from '../../../test/session/open-test-workspace.ts'
 
 describe('writeFile', () => {
   it('writes strings and bytes, makes directories, and reads back', async () => {

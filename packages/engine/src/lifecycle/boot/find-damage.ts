@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { inspectTextLog } from '@nexus/durability'
 import { CONVERSATION_PATH } from '@nexus/durability/names'
 import type { Logger } from '@nexus/host'
-import type { RunningSession } from './running-session.ts'
+import type { RunningSession } from '../running-session.ts'
 
 /** What a crash or a bad disk did to the journal and the conversation of a resumed session: one sentence for each. */
 export async function findDamage(

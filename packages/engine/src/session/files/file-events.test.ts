@@ -1,7 +1,7 @@
 import { appendFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { openTestWorkspace } from '../../test/session/open-test-workspace.ts'
+import { openTestWorkspace } from '../../../test/session/open-test-workspace.ts'
 import { tempDir } from '@nexus/host/testing'
 import { silentLogger } from '@nexus/host'
 

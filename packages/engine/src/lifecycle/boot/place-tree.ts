@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import { readOpenTurn, type OpenTurn } from '@nexus/journal'
 import type { SessionDurability } from '@nexus/durability'
-import { createSessionTree } from '../session/create-tree.ts'
+import { createSessionTree } from '../../session/create-tree.ts'
 import {
   acquireSessionLock,
   adoptSessionLock,
@@ -13,7 +13,7 @@ import {
   type SessionLockOptions,
   writeLockFile,
 } from '@nexus/host'
-import type { SessionProfile } from '../session/meta.ts'
+import type { SessionProfile } from '../../session/meta.ts'
 
 /** Where the session's tree is now, and that it is ours. */
 export interface PlacedTree {

@@ -1,6 +1,6 @@
 import type { SessionDurability } from '@nexus/durability'
 import { describe, expect, it } from 'vitest'
-import { newBus } from '../../test/bus-fixture.ts'
+import { newBus } from '../../../test/bus-fixture.ts'
 import { joinDurability } from './join-durability.ts'
 
 const input = { content: 'hello', session_id: 's1' }

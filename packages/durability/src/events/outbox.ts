@@ -1,5 +1,5 @@
 import type { Clock, Logger } from '@nexus/host'
-import type { DurabilityEvents, DurabilityEventType, Tell } from './events.ts'
+import type { DurabilityEvents, DurabilityEventType, Tell } from './table.ts'
 
 /**
  * Events on their way to whoever listens. What happens is posted at once, in order; it goes out when the poster says so: never

@@ -1,6 +1,6 @@
-import { eventReferencePage } from '../bus/event-reference.ts'
-import { configJsonSchema } from './config-json-schema.ts'
-import { configReferencePage } from './config-reference.ts'
+import { eventReferencePage } from '../../bus/event-reference.ts'
+import { configJsonSchema } from './json-schema.ts'
+import { configReferencePage } from './config-page.ts'
 
 /** The files of docs/reference that are made from the tables of keys and events, by name. */
 export function referencePages(): Readonly<Record<string, string>> {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { readOpenTurn, REFIRED_SOURCE, type OpenTurn } from '@nexus/journal'
-import type { EventBus } from '../bus/event-bus.ts'
-import type { EventMap } from '../bus/event-map.ts'
+import type { EventBus } from '../../bus/event-bus.ts'
+import type { EventMap } from '../../bus/event-map.ts'
 import type { Logger } from '@nexus/host'
 import type { PlacedTree } from './place-tree.ts'
 

@@ -55,19 +55,19 @@ const WRITERS: readonly SessionTreeWriter[] = [
     why: 'names a process of this machine; carried elsewhere it would lock every resumed session',
   },
   {
-    source: 'packages/engine/src/session/append-record.ts',
+    source: 'packages/engine/src/session/files/append-record.ts',
     writes: 'what session.appendFile() is asked to append',
     disposition: 'emit',
     why: 'the workspace announces each append as it is made, in the order of the changes to a path',
   },
   {
-    source: 'packages/engine/src/session/last-record.ts',
+    source: 'packages/engine/src/session/files/last-record.ts',
     writes: 'what a crash left of the last record of a file of JSON lines, beside it',
     disposition: 'emit',
     why: 'the workspace announces the file that appears, and the append that follows',
   },
   {
-    source: 'packages/engine/src/session/tree-files.ts',
+    source: 'packages/engine/src/session/files/tree-files.ts',
     writes: 'what session.writeFile() is asked to write',
     disposition: 'emit',
     why: 'the workspace announces each change as it is made, in the order of the changes to a path',
@@ -97,7 +97,7 @@ const WRITERS: readonly SessionTreeWriter[] = [
     why: 'concerns sessions that nobody has open, and removes local copies only',
   },
   {
-    source: 'packages/engine/src/lifecycle/boot.ts',
+    source: 'packages/engine/src/lifecycle/boot/boot.ts',
     writes: 'metadata/config-snapshot.yaml',
     disposition: 'turn-boundary-only',
     why: 'written before the journal runs; the next snapshot stores it',

@@ -1,10 +1,10 @@
 import type { SyncFailpoint, Logger } from '@nexus/host'
-import type { ReaderPoolSettings } from '../handle/reader-pool.ts'
-import { Storage, type StorageIdentity } from '../handle/storage.ts'
-import { openPluginConnection } from './connection.ts'
-import { checkPathLength } from './path-length.ts'
-import type { Opened } from './place.ts'
-import { fromSqliteError } from './sqlite-error.ts'
+import type { ReaderPoolSettings } from './reader-pool.ts'
+import { Storage, type StorageIdentity } from './storage.ts'
+import { openPluginConnection } from '../open/connection.ts'
+import { checkPathLength } from '../open/path-length.ts'
+import type { Opened } from '../open/place.ts'
+import { fromSqliteError } from '../open/sqlite-error.ts'
 
 /** What a handle is opened with. */
 export interface OpenStorageOptions {

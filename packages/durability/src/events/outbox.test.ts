@@ -1,7 +1,7 @@
 import { keepingLogger, ManualClock, never } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
-import type { Tell } from './events.ts'
-import { EventOutbox } from './event-outbox.ts'
+import type { Tell } from './table.ts'
+import { EventOutbox } from './outbox.ts'
 
 const stale = { session_id: 's1', local_generation: 1, remote_generation: 2, forked: false, kept_at: '/x' }
 const failure = { source: 'x', error: 'y', fatal: false, retryable: false }

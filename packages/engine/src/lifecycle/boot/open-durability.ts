@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import process from 'node:process'
 import { ObjectStore, openObjectStore, type Backend } from '@nexus/objectstore'
-import type { EngineConfig } from '../config/engine-config.ts'
+import type { EngineConfig } from '../../config/engine-config.ts'
 import { openSessionDurability, type SessionDurability } from '@nexus/durability'
-import type { ResolvedOptions } from '../engine-options.ts'
+import type { ResolvedOptions } from '../../engine-options.ts'
 import { type Fence, systemProcesses } from '@nexus/host'
 
 const unnamed = new WeakMap<Backend, string>()

@@ -1,6 +1,6 @@
-import type { BucketContext } from '../object/bucket-context.ts'
-import type { Call } from '../worker/call.ts'
-import { SOURCE_FLAGS, type SyncFileSystem } from './file-system.ts'
+import type { BucketContext } from './bucket-context.ts'
+import type { Call } from '../call.ts'
+import { SOURCE_FLAGS, type SyncFileSystem } from '../disk/file-system.ts'
 
 /** Which side of a copy failed. Errors of the local side carry the local path, so that they aren't taken for an outage. */
 const LOCAL = Symbol('local')
