@@ -96,6 +96,7 @@ export function emptyState(header: CommitHeader, headerSha256: string): TreeStat
     totals: { files: 0, dirs: 0, links: 0, bytes: 0 },
     journalLastSeq: journal.last_seq,
     unstored,
+    rereadFrom: undefined,
     mixedFrom,
   }
 }
