@@ -1,7 +1,7 @@
 import * as crypto from 'node:crypto'
 import type { CommittedFile } from '../../tree/committed.ts'
 import type { FileStat } from '../../tree/tree-stat.ts'
-import { MAX_ENTRY_REFS } from '../format/limits.ts'
+import { MAX_ENTRY_REFS } from '../format/bytes/limits.ts'
 import type { ChunkTable } from './chunk-table.ts'
 
 /** What a file record is made of. */
