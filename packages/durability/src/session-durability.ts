@@ -3,6 +3,7 @@ import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import { Deadline, raceSignal } from '@nexus/host'
 import { SessionBlobs } from './blobs/session-blobs.ts'
+import { probeStore } from './boot/store-probe.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boot/resolve-tree.ts'
 import { CommitGuard } from './commit/commit-guard.ts'
 import type { SnapshotOutcome, SnapshotRequest } from './commit/snapshot-outcome.ts'
@@ -11,7 +12,7 @@ import type { SnapshotResult } from './commit/snapshot.ts'
 import { SnapshotSlot } from './commit/snapshot-slot.ts'
 import { TurnTracker } from './commit/turn-tracker.ts'
 import { SessionEnding, type FinishOptions } from './end/session-ending.ts'
-import type { Tell } from './events.ts'
+import type { Tell } from './events/table.ts'
 import { durabilityStatus, type DurabilityStatus } from './durability-status.ts'
 import { TurnGate } from './outage/gate.ts'
 import { RecoveryWorker, type RecoveryActions } from './outage/recovery.ts'
@@ -49,9 +50,9 @@ export function openSessionDurability(options: SessionDurabilityOptions): Sessio
 /**
  * Keeps one session of one run in the object store.
  *
- * In order: `shared.hydrate()`, {@link resolveTree}, {@link claimOwner}, {@link attach}, {@link raiseDeferred}; then
- * {@link onBoundary} and {@link snapshot} while it runs; then {@link detachInputs} first and {@link finish} last, or
- * {@link abandon}. When the run's fence falls, everything on its way ends, and what is left to tell goes out.
+ * In order: {@link probeStore}, `shared.hydrate()`, {@link resolveTree}, {@link claimOwner}, {@link attach},
+ * {@link raiseDeferred}; then {@link onBoundary} and {@link snapshot} while it runs; then {@link detachInputs} first and
+ * {@link finish} last, or {@link abandon}. When the run's fence falls, everything on its way ends, and what is left to tell goes out.
  *
  * @see docs/concepts/durability.md
  */
@@ -126,6 +127,11 @@ export class SessionDurability {
   /** The highest sealed journal segment that a commit names: no number up to it may be used again. */
   get committedSegment(): number | undefined {
     return this.#run.committed.highestSealedSegment
+  }
+
+  /** Tries the store out, once for each store and machine; see {@link probeStore}. Before anything is decided on its word. */
+  async probeStore(): Promise<void> {
+    await probeStore(this.#run)
   }
 
   /**

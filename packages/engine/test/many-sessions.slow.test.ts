@@ -45,6 +45,6 @@ it('300 sessions in one process share its threads, and take little memory and fe
   const shared = 150 / SESSIONS
   expect(taken.openedEach).toBeLessThanOrEqual(OF_A_SESSION + shared)
   expect(taken.committedEach).toBeLessThanOrEqual(OF_A_SESSION + OF_A_DATABASE + shared)
-  expect(taken.closeMs).toBeLessThan(10_000)
+  expect(taken.closeMs).toBeLessThan(60_000)
   expect((await exit)[0]).toBe(0)
 })

@@ -1,6 +1,7 @@
-import { readdirSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { createMemoryBackend } from '@nexus/objectstore-memory-test'
+import { ObjectNotFoundError, register, unregister } from '@nexus/objectstore'
+import { createMemoryBackend, withoutCapabilities } from '@nexus/objectstore-memory-test'
 import { silentLogger } from '@nexus/host'
 import { tempDir } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
@@ -64,6 +65,26 @@ describe('openSession', () => {
     await other.workspace.writeFile('files/a', 'b')
     await other.close()
     expect(puts().slice(before)).toContain('sessions/s1/files/a')
+  })
+
+  it('begins no session on the word of a store that does not give back what it took', async () => {
+    const backend = createMemoryBackend()
+    // A driver that tells a refusal as a miss: an empty store looks just like it.
+    const get = (key: string): Promise<void> => Promise.reject(new ObjectNotFoundError(key))
+    register('telling-misses', () => ({ ...withoutCapabilities(backend, ['close']), get }))
+    const root = tempDir()
+    const block = { backend: 'telling-misses', bucket: 'b' }
+    const strict = openSession({ id: 's1', root, logger, store: { ...block, failure_policy: 'strict' } })
+    await expect(strict).rejects.toMatchObject({
+      code: 'PRECONDITION',
+      key: expect.stringMatching(/^probe\/[0-9a-f]{16}$/),
+    })
+    expect(existsSync(join(root, 'sessions', 's1'))).toBe(false)
+    const seen: NexusEvent[] = []
+    const told = await openSession({ id: 's1', root, logger, store: block, onEvent: (event) => void seen.push(event) })
+    expect(seen.filter(({ type }) => type === 'core.error')).toHaveLength(1)
+    await told.abandon()
+    unregister('telling-misses')
   })
 
   it('waits no longer for a commit than it was told', async () => {

@@ -7,7 +7,7 @@ import type { Storage } from './handle/storage.ts'
 import { openFilesLimit } from './open/exhaustion.ts'
 import { openReadConnection } from './open/connection.ts'
 import { fileSizeBytes } from './open/file-size.ts'
-import { openStorage, type OpenStorageOptions } from './open/open-storage.ts'
+import { openStorage, type OpenStorageOptions } from './handle/open-storage.ts'
 import type { FileIdentity, Place } from './open/place.ts'
 import { databasePlace, effectiveScope, type StorageScope } from './open/scope.ts'
 import { canPin } from './pages/can-pin.ts'
@@ -120,6 +120,8 @@ export class StorageManager {
     const large = pageCapture ? LONG_WAL : LARGE_WAL
     const look = (): Promise<void> => {
       this.#pages.tick(clock.now())
+      // Page capture looks every second, and releases at each turn.
+      if (!pageCapture) this.#releaseMemory()
       return this.#drainWals(large.bytes)
     }
     this.#watch = new WalWatch(clock, logger, look, large.intervalMs)
@@ -194,6 +196,7 @@ export class StorageManager {
     signal?.throwIfAborted()
     const copies = await this.#capture.capture(this.#present(scope), destDir, signal)
     for (const { pluginId, livePath, checkpoint } of copies) this.#watch.report({ pluginId, livePath, ...checkpoint })
+    this.#releaseMemory(scope)
     return copies
   }
 
@@ -216,7 +219,9 @@ export class StorageManager {
   ): Promise<DatabaseInstant[]> {
     this.#assertState('closed', 'storage.capture')
     signal?.throwIfAborted()
-    return this.#pages.capture(this.#present(scope), { since, dir, signal })
+    const instants = await this.#pages.capture(this.#present(scope), { since, dir, signal })
+    this.#releaseMemory(scope)
+    return instants
   }
 
   /**
@@ -296,6 +301,14 @@ export class StorageManager {
     if (this.#state === 'open' || this.#state === needed) return
     const why = this.#state === 'disposed' ? 'was disposed' : 'has closed its handles'
     throw new NexusError('CLOSED', `The storage manager ${why}`, { op })
+  }
+
+  /**
+   * What a handle has cached is cheap to read again, and most handles rest between two turns. SQLite never gives it back by
+   * itself: a thousand small databases would hold 80 MiB of pages.
+   */
+  #releaseMemory(scope?: StorageScope): void {
+    for (const { storage } of scope === undefined ? this.#known.values() : this.#of(scope)) storage.releaseMemory()
   }
 
   #of(scope: StorageScope): Known[] {

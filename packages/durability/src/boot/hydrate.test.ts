@@ -30,7 +30,8 @@ import {
   type Host,
 } from '../../test/durability-fixture.ts'
 import type { HydrateFs } from '../layout/staged-tree.ts'
-import { pathRecord, serializeManifest, type Manifest } from '../mirror/manifest.ts'
+import { serializeManifest, type Manifest } from '../mirror/manifest.ts'
+import { pathRecord } from '../tree/committed.ts'
 
 let lab: Lab
 let a: Host

@@ -60,8 +60,3 @@ function* joinedRecord(names: readonly string[], record: Readonly<Record<string,
     yield at === 0 ? fields.join(',') : `,${fields.join(',')}`
   }
 }
-
-/** An empty record keyed by path: without a prototype, since a path may be `__proto__` or `constructor`. */
-export function pathRecord<T>(): Record<string, T> {
-  return Object.create(null) as Record<string, T>
-}

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { commitMarker, parseMarker, serializeMarker } from './marker.ts'
-import { pathRecord, type Manifest } from './manifest.ts'
+import type { Manifest } from './manifest.ts'
+import { pathRecord } from '../tree/committed.ts'
 
 const manifest: Manifest = {
   _schema_version: 2,

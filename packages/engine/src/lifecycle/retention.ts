@@ -1,6 +1,6 @@
-import type { ObjectStore } from '@nexus/objectstore'
 import { join } from 'node:path'
-import type { Logger, TimerHandle } from '@nexus/host'
+import type { Backend, ObjectStore } from '@nexus/objectstore'
+import type { Clock, Logger } from '@nexus/host'
 import {
   holdsUnstoredTurns,
   isOurCommit,
@@ -14,8 +14,7 @@ import type { ResolvedOptions } from '../engine-options.ts'
 import { sweepJournals, sweepSessions, sweepSetAside } from '../session/retention.ts'
 import { removeTemps } from './leftovers.ts'
 import type { RunningSession } from './running-session.ts'
-
-const DAY_MS = 24 * 60 * 60 * 1000
+import { SweepRounds } from './sweep-rounds.ts'
 
 /**
  * The store's newest commit of a session when it is the one that the local tree holds, whole: only then is the tree a cache.
@@ -46,10 +45,7 @@ async function lastSnapshotFailed(sessionsRoot: string, sessionId: string, logge
   return holdsUnstoredTurns(record, await readLocalJournal(join(sessionsRoot, sessionId), logger))
 }
 
-async function sweepOnce(
-  { id, dir, loaded, store, background }: RunningSession,
-  options: ResolvedOptions,
-): Promise<void> {
+async function sweepOnce({ id, loaded, store, background }: RunningSession, options: ResolvedOptions): Promise<void> {
   const { sessions } = loaded.config.core
   const { clock, logger } = options
   const guards = {
@@ -62,7 +58,7 @@ async function sweepOnce(
   }
   const committed = (sessionId: string): Promise<Manifest | undefined> =>
     commitOfTree(sessions.root, store, sessionId, background.signal)
-  await removeTemps([dir, join(sessions.root, '.machine')], guards)
+  await removeTemps([join(sessions.root, '.machine')], guards)
   await sweepSessions({
     ...guards,
     retentionMs: sessions.retentionMs,
@@ -81,28 +77,32 @@ async function sweepOnce(
   logger.debug({}, 'looked for what is past its retention')
 }
 
+/** By the clock they go by, then by everything that decides what a sweep removes. */
+const rounds = new WeakMap<Clock, Map<string, SweepRounds>>()
+const backends = new WeakMap<Backend, number>()
+let backendsSeen = 0
+
+function roundsOf({ loaded }: RunningSession, { clock, backend }: ResolvedOptions): SweepRounds {
+  const { core, journal } = loaded.config
+  if (backend !== undefined && !backends.has(backend)) backends.set(backend, ++backendsSeen)
+  const given = backend === undefined ? core.objectStore : backends.get(backend)
+  const name = JSON.stringify([core.sessions, journal.retainDays, given])
+  const ofClock = rounds.get(clock) ?? new Map<string, SweepRounds>()
+  rounds.set(clock, ofClock)
+  const found = ofClock.get(name) ?? new SweepRounds(clock, () => ofClock.delete(name))
+  ofClock.set(name, found)
+  return found
+}
+
 /**
- * Removes what is past its retention: now, in the background, and once a day for as long as the run goes on. Never holds
- * the process, never fails the run.
+ * Removes what is past its retention, in the background, for as long as the run goes on: see {@link SweepRounds}. What killed
+ * runs left in the session's own tree goes now. Never holds the process, never fails the run.
  *
  * @see docs/concepts/session.md
  */
 export function startRetention(session: RunningSession, options: ResolvedOptions): void {
   const { clock, logger } = options
   const { signal } = session.background
-  let timer: TimerHandle | undefined
-  signal.addEventListener('abort', () => timer !== undefined && clock.clearTimeout(timer), { once: true })
-  const sweep = async (): Promise<void> => {
-    try {
-      await sweepOnce(session, options)
-    } catch (error) {
-      if (!signal.aborted) logger.warn({ err: error }, 'old sessions could not be swept; trying again in a day')
-    }
-    if (!signal.aborted) schedule(() => void sweep())
-  }
-  const schedule = (run: () => void): void => {
-    timer = clock.setTimeout(run, DAY_MS)
-    timer.unref()
-  }
-  void sweep()
+  void removeTemps([session.dir], { clock, logger, signal })
+  roundsOf(session, options).join({ signal, logger, sweep: () => sweepOnce(session, options) })
 }

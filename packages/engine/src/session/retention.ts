@@ -3,7 +3,15 @@ import { existsSync, lstatSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { sweep, type SweepClaim } from '@nexus/journal'
 import { isNexusError, systemCode } from '@nexus/errors'
-import { acquireSessionLock, type Clock, type Logger, readLockState, type SessionLock, silentLogger } from '@nexus/host'
+import {
+  acquireSessionLock,
+  type Clock,
+  type Logger,
+  readLockState,
+  type SessionLock,
+  silentLogger,
+  Slices,
+} from '@nexus/host'
 import {
   ACTIVE_SEGMENT_PATH,
   CONVERSATION_PATH,
@@ -58,7 +66,9 @@ export async function sweepSessions(options: SweepSessionsOptions): Promise<stri
   const removed: string[] = []
   if (retentionMs <= 0) return removed
   const usedBeforeMs = clock.now() - retentionMs
+  const slices = new Slices({ signal })
   for (const name of namesIn(root, 'retention.sweep')) {
+    await slices.rest()
     signal?.throwIfAborted()
     const leftover = REMOVING_NAME.exec(name)
     if (leftover !== null) await finishRemoval(join(root, name), leftover[1] as string, options)

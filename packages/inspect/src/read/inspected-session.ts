@@ -9,6 +9,9 @@ import type { SessionFiles } from './session-files.ts'
 import { parseSessionMetadata, type SessionMetadata } from './session-metadata.ts'
 import type { TreeEntry } from './tree-entry.ts'
 
+/** Where the bytes of each session come from: known to this package only. */
+const FILES = new WeakMap<InspectedSession, SessionFiles>()
+
 /** A blob of a session. */
 export interface BlobEntry {
   readonly sha256: string
@@ -30,6 +33,7 @@ export class InspectedSession implements AsyncDisposable {
   constructor(id: string, files: SessionFiles, scratch: Scratch) {
     this.id = id
     this.#files = files
+    FILES.set(this, files)
     this.#scratch = scratch
   }
 
@@ -148,4 +152,9 @@ export class InspectedSession implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+/** Where the bytes of a session come from, for the rest of this package. */
+export function filesOf(session: InspectedSession): SessionFiles {
+  return FILES.get(session) as SessionFiles
 }

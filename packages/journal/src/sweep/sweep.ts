@@ -58,7 +58,9 @@ export async function sweep(root: string, days: number, options: SweepOptions): 
   const sweptIds: string[] = []
   if (days === 0) return sweptIds
   const beforeMs = clock.now() - days * DAY_MS
+  const slices = new Slices({ signal })
   for (const id of sessionIds(root)) {
+    await slices.rest()
     signal?.throwIfAborted()
     const dir = `${root}/${id}/journal`
     let held: ReturnType<typeof holdDirectory> | undefined

@@ -39,27 +39,22 @@ export function isMissingTable(db: Connection, error: unknown): boolean {
 
 /** The key-value calls of one connection. The `kv` table is made by the first of them, never by opening. */
 export class KeyValueTable {
-  readonly #get: Statement<[string], Buffer>
-  readonly #put: Statement<[string, Uint8Array]>
-  readonly #delete: Statement<[string]>
-  readonly #listFrom: Statement<[string], string>
-  readonly #listBetween: Statement<[string, string], string>
+  readonly #db: Connection
+  // Each when it is first used: a prepared statement is several KiB, and a process may have a thousand databases open.
+  #get: Statement<[string], Buffer> | undefined
+  #put: Statement<[string, Uint8Array]> | undefined
+  #delete: Statement<[string]> | undefined
+  #listFrom: Statement<[string], string> | undefined
+  #listBetween: Statement<[string, string], string> | undefined
 
   constructor(db: Connection) {
     db.exec('CREATE TABLE IF NOT EXISTS kv (key TEXT PRIMARY KEY NOT NULL, value BLOB NOT NULL)')
-    this.#get = db.prepare<[string], Buffer>('SELECT value FROM kv WHERE key = ?').pluck()
-    this.#put = db.prepare(
-      'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
-    )
-    this.#delete = db.prepare('DELETE FROM kv WHERE key = ?')
-    this.#listFrom = db.prepare<[string], string>('SELECT key FROM kv WHERE key >= ? ORDER BY key').pluck()
-    this.#listBetween = db
-      .prepare<[string, string], string>('SELECT key FROM kv WHERE key >= ? AND key < ? ORDER BY key')
-      .pluck()
+    this.#db = db
   }
 
   get(key: string): Buffer | undefined {
     checkKey(key, 'key')
+    this.#get ??= this.#db.prepare<[string], Buffer>('SELECT value FROM kv WHERE key = ?').pluck()
     return this.#get.get(key)
   }
 
@@ -71,17 +66,28 @@ export class KeyValueTable {
         key,
       })
     }
+    this.#put ??= this.#db.prepare(
+      'INSERT INTO kv (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value',
+    )
     this.#put.run(key, typeof value === 'string' ? Buffer.from(value) : value)
   }
 
   delete(key: string): boolean {
     checkKey(key, 'key')
+    this.#delete ??= this.#db.prepare('DELETE FROM kv WHERE key = ?')
     return this.#delete.run(key).changes > 0
   }
 
   list(prefix: string): string[] {
     checkKey(prefix, 'prefix')
     const end = prefixEnd(prefix)
-    return end === undefined ? this.#listFrom.all(prefix) : this.#listBetween.all(prefix, end)
+    if (end === undefined) {
+      this.#listFrom ??= this.#db.prepare<[string], string>('SELECT key FROM kv WHERE key >= ? ORDER BY key').pluck()
+      return this.#listFrom.all(prefix)
+    }
+    this.#listBetween ??= this.#db
+      .prepare<[string, string], string>('SELECT key FROM kv WHERE key >= ? AND key < ? ORDER BY key')
+      .pluck()
+    return this.#listBetween.all(prefix, end)
   }
 }

@@ -31,6 +31,11 @@ export class ReaderPool {
     this.#settings = settings
   }
 
+  /** Connections that wait to be lent. */
+  get idle(): readonly Connection[] {
+    return this.#idle
+  }
+
   acquire(): StorageReader {
     const { path } = this.#place
     if (this.#lent.size >= this.#settings.poolMaxOpen) {

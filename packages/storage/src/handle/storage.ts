@@ -2,11 +2,14 @@ import { isNexusError, NexusError } from '@nexus/errors'
 import type { Connection } from '../open/connection.ts'
 import { isMissingTable, KeyValueTable } from './kv.ts'
 import { closeQuietly, ReaderPool, type ReaderPoolSettings, type StorageReader } from './reader-pool.ts'
+import { releasePages } from '../open/page-cache.ts'
 import { keepOpen, type Place } from '../open/place.ts'
 import type { StorageScope } from '../open/scope.ts'
 import { fromSqliteError } from '../open/sqlite-error.ts'
 
 const AsyncFunction = (async () => undefined).constructor
+
+type Transaction = ReturnType<Connection['transaction']>
 
 /** Whose handle it is. */
 export interface StorageIdentity {
@@ -31,7 +34,7 @@ export class Storage {
   readonly path: string
   readonly #db: Connection
   readonly #readers: ReaderPool
-  readonly #transact: (run: () => unknown) => unknown
+  #transaction: Transaction | undefined
   #kv: KeyValueTable | undefined
   #closed = false
   #fenced: Error | undefined
@@ -42,8 +45,6 @@ export class Storage {
     this.path = identity.place.path
     this.#db = db
     this.#readers = new ReaderPool(identity.place, settings)
-    const transaction = db.transaction((run: () => unknown) => run())
-    this.#transact = (run) => transaction.immediate(run)
   }
 
   /** Whether calls can succeed: neither the manager nor the plugin has closed the connection. */
@@ -106,7 +107,9 @@ export class Storage {
     const db = this.db
     let own: { error: unknown } | undefined
     try {
-      return this.#transact(() => {
+      // Made by the first call: it keeps nine prepared statements.
+      this.#transaction ??= db.transaction((run: () => unknown) => run())
+      return this.#transaction.immediate(() => {
         let result: T
         try {
           result = fn(db)
@@ -138,6 +141,17 @@ export class Storage {
   reader(): StorageReader {
     if (!this.isOpen) throw this.#closedError('storage.reader')
     return this.#guard('storage.reader', () => this.#readers.acquire())
+  }
+
+  /** See {@link releasePages}. */
+  releaseMemory(): void {
+    for (const db of [this.#db, ...this.#readers.idle]) {
+      try {
+        if (db.open && !db.inTransaction) releasePages(db)
+      } catch {
+        // An open iterator keeps SQLite from it, or another connection has the file for itself. There will be another time.
+      }
+    }
   }
 
   /** Ends the handle, but leaves its connections open: see `keepOpen`. */

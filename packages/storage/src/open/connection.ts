@@ -1,5 +1,6 @@
 import Database from 'better-sqlite3'
 import { fileSizeBytes } from './file-size.ts'
+import { releasePages } from './page-cache.ts'
 import { openAt, type Opened, type Place } from './place.ts'
 import { isBusy, sqliteError } from './sqlite-error.ts'
 
@@ -71,6 +72,7 @@ export function openPluginConnection(
       db.pragma('foreign_keys = ON')
       if (settings.secureDelete) db.pragma('secure_delete = ON')
       if (settings.keepsWal) db.pragma('wal_autocheckpoint = 0')
+      releasePages(db)
     },
   })
   return { ...opened, journalMode }
@@ -82,8 +84,8 @@ export function openReadConnection(place: Place, what: string, settings: Connect
     connect: () => new Database(place.path, { readonly: true, fileMustExist: true, timeout: settings.busyTimeoutMs }),
     prepare: (db) => {
       db.pragma(`cache_size = -${settings.cacheSizeKb}`)
-      // The first read finds out whether the file is a database at all.
-      db.pragma('schema_version')
+      // Reads the file, and so finds out whether it is a database at all.
+      releasePages(db)
     },
   }).db
 }

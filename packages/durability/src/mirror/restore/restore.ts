@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { engineTempName, sharedDigester } from '@nexus/host'
+import { scrubCommitted } from '../../layout/scrub-committed.ts'
 import type { Restored, StagedTree } from '../../layout/staged-tree.ts'
 import { sessionKeys, type SessionKeys } from '../../tree/keys.ts'
 import { ACTIVE_SEGMENT_PATH, isLocalName } from '../../tree/names.ts'
 import { totalBytes } from '../../tree/committed.ts'
 import type { RestoreOptions } from '../../layout/layout.ts'
-import { scrubManifest } from '../manifest-scrub.ts'
 import { readCommittedManifest } from '../manifest-store.ts'
 import type { MirrorContext } from '../commit.ts'
 import type { Manifest, ManifestEntry } from '../manifest.ts'
@@ -48,9 +48,9 @@ export class MirrorRestore {
   }
 
   async #take(first: Manifest, tree: StagedTree, scratchDir: string): Promise<Restored> {
-    const { store, onMixed, logger, failpoint, slices } = this.#options
+    const { store, sessionId, onMixed, logger, failpoint, slices } = this.#options
     let committed = first
-    let manifest = await scrubManifest(committed, logger, slices)
+    let manifest = await scrubCommitted(committed, sessionId, logger, slices)
     let fetched = await this.#fetch(manifest, tree, scratchDir, () => undefined)
     if (!isWhole(fetched)) {
       // Another host may have committed while we were fetching: then its manifest says what the store holds.
@@ -58,7 +58,7 @@ export class MirrorRestore {
       if (newer !== undefined && (newer.generation !== manifest.generation || newer.nonce !== manifest.nonce)) {
         const reusable = this.#setAside(tree, manifest, fetched, scratchDir)
         committed = newer
-        manifest = await scrubManifest(committed, logger, slices)
+        manifest = await scrubCommitted(committed, sessionId, logger, slices)
         fetched = await this.#fetch(manifest, tree, scratchDir, reusable)
       }
     }
@@ -76,7 +76,7 @@ export class MirrorRestore {
       committed,
       content: manifest,
       objects: manifest.objects.length,
-      bytes: totalBytes(manifest),
+      bytes: await totalBytes(manifest, slices),
       ...(mixed === undefined ? {} : { mixed }),
     }
   }

@@ -70,7 +70,9 @@ export async function bootSession<A extends CommitId>(
     if (judged.is === 'removed' || world.record() === undefined) await world.renew()
     if (judged.is === 'claimed') await world.dropPacks()
     const earlier = world.record()?.attempts ?? []
-    const line = new CommitLine(world.store, world.note, { parent, earlier })
+    // The record is still that of the tree which lacks what the claim holds: naming the claim there would keep that tree.
+    const note = claimsFirst ? async () => undefined : world.note
+    const line = new CommitLine(world.store, note, { parent, earlier })
     if (claim === 'first-commit') return { is: 'serving', line: line.state }
     const outcome = await line.commit(world.prepareClaim)
     if (outcome.is === 'lost') continue

@@ -112,6 +112,18 @@ export async function takeAway(
   return writes
 }
 
+/** Takes away what lies below such a commit, also what arrived late. Of `removed`, anybody may do it at any time. */
+export async function sweepBelow(
+  store: ReclaimStore,
+  barrier: CommitId,
+  named: ReadonlySet<string>,
+  maxWrites?: number,
+): Promise<number> {
+  const unburied = await store.unburied(barrier.generation)
+  const packs = await store.packs()
+  return await takeAway(store, victimsOfBarrier(barrier, named, { unburied, packs }), maxWrites)
+}
+
 /** How a run of reclaim goes. */
 export interface ReclaimOptions {
   policy: KeepPolicy

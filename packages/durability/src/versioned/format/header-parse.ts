@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { keyFault } from '@nexus/objectstore'
-import type { Codec } from './chunk.ts'
-import { DamagedObjectError, type ObjectRange, quote } from './damage.ts'
+import type { Codec } from './bytes/chunk.ts'
+import { DamagedObjectError, type ObjectRange, quote } from './bytes/damage.ts'
 import {
   COMMIT_KINDS,
   type CommitHeader,
@@ -12,7 +12,7 @@ import {
   type TreeTotals,
 } from './header.ts'
 import type { PageRef } from './inner-page.ts'
-import { FORMAT_VERSION, MAX_ENTRIES, MAX_LISTED, MAX_NAME_BYTES, MAX_PACKS, MAX_PAGE_BYTES } from './limits.ts'
+import { FORMAT_VERSION, MAX_ENTRIES, MAX_LISTED, MAX_NAME_BYTES, MAX_PACKS, MAX_PAGE_BYTES } from './bytes/limits.ts'
 import { packFault, type PackEntry } from './pack-table-page.ts'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -107,7 +107,6 @@ function refuseContradictions({
 }: CommitHeader): void {
   if ((parent?.generation ?? 0) !== generation - 1) throw new Fault('its parent is not the generation before')
   if (n >= nextN) throw new Fault(`its number is ${n}, and the next would be ${nextN}`)
-  if (packs.length > 0 && packPages.length > 0) throw new Fault('it lists packs and pages of packs')
   for (const [at, { n: number }] of packs.entries()) {
     if (number >= nextN || number === n || number <= (packs[at - 1]?.n ?? -1)) {
       throw new Fault(`it lists pack ${number} out of order`)

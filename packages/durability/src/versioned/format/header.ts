@@ -1,5 +1,5 @@
 import type { MixedFrom } from '../../tree/committed.ts'
-import type { FORMAT_VERSION } from './limits.ts'
+import type { FORMAT_VERSION } from './bytes/limits.ts'
 import type { PageRef } from './inner-page.ts'
 import type { PackEntry } from './pack-table-page.ts'
 
@@ -75,7 +75,7 @@ export interface CommitHeader {
   n: number
   /** The lowest number that was never given. */
   next_n: number
-  /** By ascending number; empty where `pack_pages` list them. */
+  /** By ascending number; where `pack_pages` list them all, only those that these pages lie in. */
   packs: PackEntry[]
   /** Pages of the pack table, for more than a thousand. `from` is '' in each. */
   pack_pages: PageRef[]

@@ -1,6 +1,6 @@
 import { crc32c } from '@nexus/host'
-import { digestOf } from './chunk.ts'
-import { DamagedObjectError } from './damage.ts'
+import { digestOf } from './bytes/chunk.ts'
+import { DamagedObjectError } from './bytes/damage.ts'
 
 const MAGIC = Buffer.from('NXT1')
 const BYTES = 56
