@@ -85,7 +85,8 @@ export const FOLDERS = {
     agent: ['llm', 'message.ts', 'tools', 'turn'],
     gate: [],
     control: ['turn'],
-    '.': ['agent', 'control', 'conversation', 'gate', 'llm', 'message.ts', 'tools', 'turn'],
+    eval: [],
+    '.': ['agent', 'control', 'conversation', 'eval', 'gate', 'llm', 'message.ts', 'tools', 'turn'],
   },
   '@nexus/errors': {
     '.': [],
