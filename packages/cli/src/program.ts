@@ -2,8 +2,12 @@ import type { Readable } from 'node:stream'
 import { Command } from '@commander-js/extra-typings'
 import { demoCommand } from './commands/demo.ts'
 import { runCommand } from './commands/run.ts'
+import { exportCommand } from './commands/sessions/export.ts'
+import { importCommand } from './commands/sessions/import.ts'
 import { listCommand } from './commands/sessions/list.ts'
+import { rmCommand } from './commands/sessions/rm.ts'
 import { showCommand } from './commands/sessions/show.ts'
+import { verifyCommand } from './commands/sessions/verify.ts'
 import { Frame } from './frame/frame.ts'
 import { addGlobalOptions } from './frame/global-options.ts'
 import type { Output } from './output.ts'
@@ -34,6 +38,8 @@ export function createProgram(
   demoCommand(program, frame)
   runCommand(program, frame)
   const sessions = program.command('sessions').description('Look at sessions, move and remove them.')
-  for (const add of [listCommand, showCommand]) add(sessions, frame)
+  for (const add of [listCommand, showCommand, verifyCommand, exportCommand, importCommand, rmCommand]) {
+    add(sessions, frame)
+  }
   return { program, frame }
 }
