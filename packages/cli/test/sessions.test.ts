@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { endedSession, newMachine, nexus } from './session-fixture.ts'
@@ -96,17 +96,15 @@ describe('a session', () => {
     // The store of this machine knows the id.
     expect((await on('import', archive)).notes.join()).toContain('another id')
 
-    writeFileSync(join(machine.bucket, 'sessions/s1/files/report.txt'), 'A REPORT')
+    machine.objects.set('sessions/s1/files/report.txt', { bytes: Buffer.from('A REPORT'), modTime: new Date() })
     const damaged = await on('verify', 's1', '--from', 'store', '--json')
     expect([damaged.code, damaged.json]).toMatchObject([1, { ok: false, problems: [{ path: 'files/report.txt' }] }])
 
     const shown = await on('rm', 's1', '--remote')
     expect([shown.code, shown.lines.join()]).toEqual([3, expect.stringContaining('--yes')])
-    expect(existsSync(join(machine.bucket, 'sessions/s1.manifest/manifest.json'))).toBe(true)
+    expect(machine.objects.has('sessions/s1.manifest/manifest.json')).toBe(true)
     expect((await on('rm', 's1', '--remote', '--yes', '--json')).json).toMatchObject({ done: true, place: 'store' })
-    expect(
-      readdirSync(machine.bucket, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile()),
-    ).toEqual([])
+    expect([...machine.objects.keys()]).toEqual([])
     expect(readFileSync(join(machine.sessionsRoot, 's1/files/report.txt'), 'utf8')).toBe('a report')
     expect((await on('rm', 's1')).code).toBe(3)
     expect((await on('rm', 's1', '-y')).code).toBe(0)

@@ -91,6 +91,7 @@ async function judge(
     const sizes = new Map(tree.map(({ key, size }) => [key.slice(prefix.length), size]))
     const named = new Set(committed?.objects)
     const orphans = tree
+      .toSorted((a, b) => (a.key < b.key ? -1 : 1))
       .filter(({ key }) => !named.has(key.slice(prefix.length)))
       .map((object) => orphan(object, prefix))
     const problems: string[] = []

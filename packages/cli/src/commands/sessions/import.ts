@@ -27,7 +27,8 @@ async function bring(
   archive: string,
   { as: id, overwrite }: { as?: string | undefined; overwrite: boolean },
 ): Promise<ExitCode> {
-  const { sessionsRoot, store } = await context.places()
+  const { sessionsRoot, openStore } = await context.places()
+  const store = await openStore()
   if (overwrite && !context.globals.yes) {
     throw new UsageError('--overwrite may destroy the session that is there: give --yes with it')
   }

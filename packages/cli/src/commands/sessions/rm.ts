@@ -43,7 +43,8 @@ async function removeHere(context: Context, id: string): Promise<ExitCode> {
 }
 
 async function removeRemote(context: Context, id: string, force: boolean): Promise<ExitCode> {
-  const { store, sessionsRoot } = await context.places()
+  const { sessionsRoot, openStore } = await context.places()
+  const store = await openStore()
   if (store === undefined) {
     throw new NexusError('INVALID_ARGUMENT', 'no object store is configured: name a configuration that has one', {
       op: 'cli.rm',
