@@ -1,7 +1,4 @@
-import { randomBytes } from 'node:crypto'
 import { realpathSync } from 'node:fs'
-import { isNexusError, NexusError } from '@nexus/errors'
-import type { Committed } from './tree/committed.ts'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import { Deadline, raceSignal } from '@nexus/host'
@@ -11,11 +8,11 @@ import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boo
 import { CommitGuard } from './commit/commit-guard.ts'
 import type { SnapshotOutcome, SnapshotRequest } from './commit/snapshot-outcome.ts'
 import { SessionSnapshots } from './session-snapshots.ts'
-import { type SnapshotResult, takeSnapshot } from './commit/snapshot.ts'
+import type { SnapshotResult } from './commit/snapshot.ts'
 import { SnapshotSlot } from './commit/snapshot-slot.ts'
 import { TurnTracker } from './commit/turn-tracker.ts'
 import { SessionEnding, type FinishOptions } from './end/session-ending.ts'
-import type { Tell } from './events.ts'
+import type { Tell } from './events/table.ts'
 import { durabilityStatus, type DurabilityStatus } from './durability-status.ts'
 import { TurnGate } from './outage/gate.ts'
 import { RecoveryWorker, type RecoveryActions } from './outage/recovery.ts'
@@ -23,6 +20,7 @@ import { StoreLedger } from './outage/store-ledger.ts'
 import { ownerConflictPayload } from './owner/owner-marker.ts'
 import { SessionOwner } from './owner/owner.ts'
 import { openRun, type RunContext, type SessionDurabilityOptions } from './run-context.ts'
+import { type ClaimOutcome, SessionClaim } from './session-claim.ts'
 import { SharedRoots } from './shared/shared-roots.ts'
 import { refuseChain } from './versioned/refuse-chain.ts'
 
@@ -46,9 +44,6 @@ export interface CommitOptions {
   timeoutMs?: number
 }
 
-/** So often a boot claims a session that others keep on committing to. */
-const CLAIM_ATTEMPTS = 8
-
 /** Prepares everything; touches neither the disk nor the store. */
 export function openSessionDurability(options: SessionDurabilityOptions): SessionDurability {
   return new SessionDurability(options)
@@ -71,6 +66,7 @@ export class SessionDurability {
   readonly #tracker: TurnTracker
   readonly #recovery: RecoveryWorker
   readonly #ledger: StoreLedger
+  readonly #claim: SessionClaim
   readonly #owner: SessionOwner
   readonly #blobs: SessionBlobs
   readonly #snapshots: SessionSnapshots
@@ -106,6 +102,7 @@ export class SessionDurability {
       actions: this.#recoveryActions(),
     })
     this.#ledger = new StoreLedger(run, this.#gate, this.#guard, this.#recovery, () => this.shared.complete)
+    this.#claim = new SessionClaim(run, this.#ledger)
     this.#owner = this.#newOwner()
     this.#blobs = new SessionBlobs(run, { guard: this.#guard, ledger: this.#ledger, recovery: this.#recovery })
     this.#snapshots = new SessionSnapshots(run, {
@@ -155,90 +152,23 @@ export class SessionDurability {
       this.#unreachable = true
       this.#ledger.treeUnreachable(error)
     }
-    let resolution = await resolveTree({ ...this.#run, onUnreachable }, options)
+    const resolver = { ...this.#run, onUnreachable }
+    const resolution = await resolveTree(resolver, options)
     if (resolution.undecided !== undefined) this.#guard.postpone(resolution.undecided)
     const { layout, committed, store, sessionId } = this.#run
     const isNew = resolution.undecided === undefined && committed.current === undefined
     if (layout.chain === undefined && isNew) await refuseChain(store, sessionId, options.signal)
-    for (let losses = 1; (await this.#claim(resolution, options.signal)) === 'lost'; losses++) {
-      if (losses === CLAIM_ATTEMPTS) throw this.#contended()
-      const again = await resolveTree(
-        { ...this.#run, onUnreachable },
-        { ...options, localExists: true, giveUpLocal: false },
-      )
-      const tree = resolution.tree === 'hydrated' ? 'hydrated' : again.tree
-      const keptAt = resolution.keptAt ?? again.keptAt
-      resolution = { ...again, tree, ...(keptAt === undefined ? {} : { keptAt }) }
-    }
-    return resolution
+    return await this.#claim.ofTree(resolution, resolver, options)
   }
 
   /**
-   * Claims a session whose tree was created just now: its first commit holds that tree.
+   * Claims a session whose tree was created just now; see {@link SessionClaim.ofNewTree}.
    *
    * @returns 'lost' when another host created the session at the same moment: its tree is to be resolved, in place of ours
    * @throws under `strict`, the store's error
    */
-  async claimNew(signal?: AbortSignal): Promise<'claimed' | 'lost'> {
-    const { journal: _, storage: __, committed: ___, ...run } = this.#run
-    const { layout, claims } = run
-    if (layout.chain === undefined || claims !== 'boot') return 'claimed'
-    try {
-      const claim = await takeSnapshot({
-        ...run,
-        signal,
-        trigger: 'claim',
-        generation: 1,
-        nonce: randomBytes(16).toString('hex'),
-        sequence: 0,
-        beforeCommit: async () => undefined,
-      })
-      this.#claimed(claim.committed)
-      return 'claimed'
-    } catch (error) {
-      signal?.throwIfAborted()
-      if (isNexusError(error, 'FENCED')) {
-        await layout.chain.close()
-        return 'lost'
-      }
-      this.#unclaimed(error as Error)
-      return 'claimed'
-    }
-  }
-
-  /** Makes the session this run's before it serves, where a chain of commits can tell that. */
-  async #claim(resolution: TreeResolution, signal: AbortSignal | undefined): Promise<'claimed' | 'lost'> {
-    const { layout, claims } = this.#run
-    const isOpen = resolution.tree === 'absent' || resolution.undecided !== undefined
-    if (layout.chain === undefined || claims !== 'boot' || isOpen) return 'claimed'
-    try {
-      const claim = await layout.chain.claim(signal)
-      if (claim === 'lost') return 'lost'
-      this.#claimed(claim)
-    } catch (error) {
-      signal?.throwIfAborted()
-      this.#unclaimed(error as Error)
-    }
-    return 'claimed'
-  }
-
-  #claimed(claim: Committed): void {
-    this.#run.committed.current = claim
-    this.#run.record.committed(claim, claim.journal.last_seq)
-  }
-
-  /** A claim that the store didn't confirm goes out again before anything else is committed. */
-  #unclaimed(error: Error): void {
-    const { policy, logger, sessionId } = this.#run
-    if (policy === 'strict') throw error
-    logger.warn({ err: error, session_id: sessionId }, 'the session could not be claimed; its next commit claims it')
-    this.#ledger.treeUnreachable(error)
-  }
-
-  #contended(): NexusError {
-    const { sessionId } = this.#run
-    const message = `session ${sessionId}: other hosts keep on committing to it; boot it on one of them`
-    return new NexusError('UNAVAILABLE', message, { op: 'durability.claim', key: sessionId })
+  async claimNew(signal?: AbortSignal): Promise<ClaimOutcome> {
+    return await this.#claim.ofNewTree(signal)
   }
 
   /** Reads the owner marker, judges it and writes ours. Never fails a boot; what it found is raised later. */

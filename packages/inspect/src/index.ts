@@ -13,3 +13,8 @@ export type { LockLook } from './read/lock-look.ts'
 export type { BlobEntry, InspectedSession } from './read/inspected-session.ts'
 export type { SessionMetadata } from './read/session-metadata.ts'
 export type { TreeEntry } from './read/tree-entry.ts'
+
+// Moving one
+export { exportSession, EXPORT_FAILPOINTS } from './archive/export-session.ts'
+export type { CopyProgress, ExportedSession, ExportOptions } from './archive/export-session.ts'
+export { importSession, IMPORT_FAILPOINTS, type ImportedSession, type ImportOptions } from './archive/import-session.ts'

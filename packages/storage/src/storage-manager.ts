@@ -7,7 +7,7 @@ import type { Storage } from './handle/storage.ts'
 import { openFilesLimit } from './open/exhaustion.ts'
 import { openReadConnection } from './open/connection.ts'
 import { fileSizeBytes } from './open/file-size.ts'
-import { openStorage, type OpenStorageOptions } from './open/open-storage.ts'
+import { openStorage, type OpenStorageOptions } from './handle/open-storage.ts'
 import type { FileIdentity, Place } from './open/place.ts'
 import { databasePlace, effectiveScope, type StorageScope } from './open/scope.ts'
 import { canPin } from './pages/can-pin.ts'
@@ -120,7 +120,8 @@ export class StorageManager {
     const large = pageCapture ? LONG_WAL : LARGE_WAL
     const look = (): Promise<void> => {
       this.#pages.tick(clock.now())
-      this.#releaseMemory()
+      // Page capture looks every second, and releases at each turn.
+      if (!pageCapture) this.#releaseMemory()
       return this.#drainWals(large.bytes)
     }
     this.#watch = new WalWatch(clock, logger, look, large.intervalMs)

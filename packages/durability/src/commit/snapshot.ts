@@ -166,7 +166,7 @@ async function captureAndCommit(
     const closing = { cursor, staged: parts.files, committed, digester: sharedDigester(logger), slices }
     if (await holdsNothingNew(closing)) {
       const nothing = { objectsUploaded: 0, bytesUploaded: 0, manifestBytes: 0 }
-      const size = { objects: committed.objects.length, bytes: totalBytes(committed) }
+      const size = { objects: committed.objects.length, bytes: await totalBytes(committed, slices) }
       return resultOf({ committed, ...size, ...nothing }, parts, startedMs)
     }
   }

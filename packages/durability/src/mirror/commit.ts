@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { readSwept } from '@nexus/journal'
 import { isObjectNotFound, type ObjectStore } from '@nexus/objectstore'
 import { type Clock, type Failpoint, type Logger, sharedDigester } from '@nexus/host'
+import { forEachSliced } from '../capture/sliced.ts'
 import type { StagedParts } from '../capture/stage.ts'
 import type { CapturedTree, CommitFence, LayoutCommit } from '../layout/layout.ts'
 import { sessionKeys } from '../tree/keys.ts'
@@ -67,13 +68,18 @@ export class MirrorCommit {
       slices,
     })
     memory.noteCommit()
-    const uploaded = [...stored.uploaded].filter(([path]) => manifest.entries[path] !== undefined)
+    const uploaded = { objects: 0, bytes: 0 }
+    await forEachSliced(stored.uploaded, slices, ([path, size]) => {
+      if (manifest.entries[path] === undefined) return
+      uploaded.objects++
+      uploaded.bytes += size
+    })
     return {
       committed: manifest,
       objects: manifest.objects.length,
-      bytes: totalBytes(manifest),
-      objectsUploaded: uploaded.length,
-      bytesUploaded: uploaded.reduce((sum, [, size]) => sum + size, 0),
+      bytes: await totalBytes(manifest, slices),
+      objectsUploaded: uploaded.objects,
+      bytesUploaded: uploaded.bytes,
       manifestBytes,
     }
   }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { manifestSteps, parseManifest } from './manifest-parse.ts'
+import { Slices } from '@nexus/host'
 import { totalBytes } from '../tree/committed.ts'
 import { manifestPieces, serializeManifest, type Manifest } from './manifest.ts'
 import { pathRecord } from '../tree/committed.ts'
@@ -197,7 +198,7 @@ describe('serializeManifest', () => {
     expect(head).toMatch(/^\{"_schema_version":2,.*"nonce":"n".*,"objects":\[/)
   })
 
-  it('writes many entries in bounded pieces that join to the same JSON', () => {
+  it('writes many entries in bounded pieces that join to the same JSON', async () => {
     const manifest = parse(raw())
     manifest.objects = Array.from({ length: 2500 }, (_, n) => `f${String(n).padStart(5, '0')}`)
     manifest.entries = pathRecord()
@@ -205,6 +206,6 @@ describe('serializeManifest', () => {
     const pieces = [...manifestPieces(manifest)]
     expect(Math.max(...pieces.map((piece) => piece.length))).toBeLessThan(200_000)
     expect(parseManifest(pieces.join(''), 's1')).toEqual(manifest)
-    expect(totalBytes(manifest)).toBe(5000)
+    expect(await totalBytes(manifest, new Slices())).toBe(5000)
   })
 })

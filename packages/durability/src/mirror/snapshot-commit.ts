@@ -34,7 +34,8 @@ export async function commitManifest(manifest: Manifest, options: CommitOptions)
   const manifestPath = join(stagingDir, 'manifest.json')
   const manifestBytes = await writeManifest(manifest, manifestPath, slices)
   const markerPath = join(stagingDir, 'marker.json')
-  const run = { sequence, trigger, bytes: totalBytes(manifest), ...(turnId === undefined ? {} : { turnId }) }
+  const bytes = await totalBytes(manifest, slices)
+  const run = { sequence, trigger, bytes, ...(turnId === undefined ? {} : { turnId }) }
   locally(markerPath, () => writeFileSync(markerPath, serializeMarker(commitMarker(manifest, run)), { mode: 0o600 }))
   signal?.throwIfAborted()
   await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })

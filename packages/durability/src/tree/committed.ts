@@ -1,3 +1,5 @@
+import type { Slices } from '@nexus/host'
+
 /** What names a commit: no two commits share both. */
 export interface CommitPair {
   /** Grows across runs; gaps are normal. */
@@ -66,8 +68,13 @@ export function headOf({ generation, nonce, instance_id: instanceId }: Committed
 }
 
 /** Bytes of all files of a commit. */
-export function totalBytes({ objects, entries }: Committed): number {
-  return objects.reduce((sum, path) => sum + (entries[path]?.size ?? 0), 0)
+export async function totalBytes({ objects, entries }: Committed, slices: Slices): Promise<number> {
+  let sum = 0
+  for (const path of objects) {
+    if (slices.due) await slices.pause()
+    sum += entries[path]?.size ?? 0
+  }
+  return sum
 }
 
 /** An empty record keyed by path: without a prototype, since a path may be `__proto__` or `constructor`. */

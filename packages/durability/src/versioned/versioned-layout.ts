@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { isNexusError, NexusError } from '@nexus/errors'
+import { NexusError } from '@nexus/errors'
 import { type Clock, type Failpoint, LOCK_FILE, type Logger, Slices } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { CapturedTree, CommitChain, CommitFence, Layout, LayoutCommit, RestoreOptions } from '../layout/layout.ts'
@@ -14,6 +14,7 @@ import { readNewest } from './core/newest-reader.ts'
 import { recordOf } from './core/session-record.ts'
 import { judgeTree, type Judgement } from './core/tree-judgement.ts'
 import { packFile, sessionRoot } from './core/versioned-keys.ts'
+import { damaged, forgotten, moved, refuseMirror, removed, unresolved } from './refusals.ts'
 import { beginSessionRecord, readSessionRecord, SessionRecordFile } from './record-file.ts'
 import { SessionCommits } from './session-commits.ts'
 import type { VerifyContent } from './store/change-detection.ts'
@@ -131,9 +132,9 @@ class VersionedLayout implements Layout, CommitChain {
 
   async restore(tree: StagedTree, options: RestoreOptions): Promise<Restored | undefined> {
     const { signal, slices, concurrency, scratchDir } = options
-    const { sessionId, logger, bootId, failpoint } = this.#context
+    const { sessionId, mirror, logger, bootId, failpoint } = this.#context
     const restored = await readNewest(this.#asking(signal), async (head) => {
-      if (head.kind === 'migrate') throw this.#moved(head)
+      if (head.kind === 'migrate') throw moved(sessionId, head)
       try {
         const commit = await this.#objects.readWhole(head.generation, signal)
         if (commit === undefined) throw new GoneObjectError(this.#objects.nameOf(head.generation))
@@ -147,11 +148,11 @@ class VersionedLayout implements Layout, CommitChain {
       } catch (error) {
         if (!(error instanceof GoneObjectError)) throw error
         await empty(tree, scratchDir)
-        return { is: 'gone', error: this.#damaged(error) }
+        return { is: 'gone', error: damaged(error) }
       }
     })
     if (restored === undefined) {
-      await this.#refuseMirror(signal)
+      await refuseMirror(sessionId, mirror, signal)
       this.#judgement = { is: 'new' }
       return undefined
     }
@@ -174,7 +175,7 @@ class VersionedLayout implements Layout, CommitChain {
       return prepared
     })
     if (outcome.is === 'lost') return fence.lost(outcome.winner === undefined ? undefined : headFrom(outcome.winner))
-    if (outcome.is === 'unknown') throw this.#unresolved(outcome.cause)
+    if (outcome.is === 'unknown') throw unresolved(this.#context.sessionId, outcome.cause)
     await this.#context.failpoint('snapshot:committed')
     const state = this.#stateNow()
     const { totals } = state
@@ -194,7 +195,7 @@ class VersionedLayout implements Layout, CommitChain {
       signal,
       async (base) => await prepareBare(await this.#making(), base, 'claim', slices, signal),
     )
-    if (outcome.is === 'unknown') throw this.#unresolved(outcome.cause)
+    if (outcome.is === 'unknown') throw unresolved(this.#context.sessionId, outcome.cause)
     if (outcome.is === 'committed') return committedOf(this.#stateNow())
     await this.#leaveLine()
     return 'lost'
@@ -267,21 +268,21 @@ class VersionedLayout implements Layout, CommitChain {
   }
 
   async #judge(signal: AbortSignal | undefined): Promise<Exclude<Judgement, { is: 'forgotten' }>> {
-    const { acceptEmpty = false } = this.#context
+    const { acceptEmpty = false, sessionId, mirror } = this.#context
     const commits = this.#asking(signal)
     const record = readSessionRecord(this.#treeDir)
     let judgement = await judgeTree(commits, record)
     if (judgement.is === 'forgotten') {
-      if (!acceptEmpty) throw this.#forgotten(judgement.generation)
+      if (!acceptEmpty) throw forgotten(sessionId, judgement.generation)
       const file = await SessionRecordFile.open(this.#treeDir, this.#context)
       await file.replace(recordOf(this.#context.bootId, undefined))
       await file.close()
       judgement = await judgeTree(commits, readSessionRecord(this.#treeDir))
-      if (judgement.is === 'forgotten') throw this.#forgotten(judgement.generation)
+      if (judgement.is === 'forgotten') throw forgotten(sessionId, judgement.generation)
     }
-    if (judgement.is === 'new') await this.#refuseMirror(signal)
-    if (judgement.is === 'removed') throw this.#removed(judgement.head)
-    if (judgement.is === 'moved') throw this.#moved(judgement.head)
+    if (judgement.is === 'new') await refuseMirror(sessionId, mirror, signal)
+    if (judgement.is === 'removed') throw removed(sessionId, judgement.head)
+    if (judgement.is === 'moved') throw moved(sessionId, judgement.head)
     this.#judgement = judgement
     return judgement
   }
@@ -326,7 +327,7 @@ class VersionedLayout implements Layout, CommitChain {
       const options = { slices: new Slices({ signal }), concurrency: CONCURRENCY, signal }
       return (await loadTree(this.#objects, commit, options)).state
     } catch (error) {
-      throw error instanceof GoneObjectError ? this.#damaged(error) : error
+      throw error instanceof GoneObjectError ? damaged(error) : error
     }
   }
 
@@ -356,63 +357,6 @@ class VersionedLayout implements Layout, CommitChain {
     this.#context.logger.debug(
       { err: error, session_id: this.#context.sessionId },
       'the hint was not stored; a later one will be',
-    )
-  }
-
-  #unresolved(cause: Error | undefined): Error {
-    if (isNexusError(cause)) return cause as Error
-    const { sessionId } = this.#context
-    return new NexusError(
-      'UNAVAILABLE',
-      `session ${sessionId}: the store did not say whether the commit landed; it is sent again`,
-      {
-        op: 'durability.snapshot',
-        key: sessionId,
-        cause,
-      },
-    )
-  }
-
-  #damaged(error: GoneObjectError): Error {
-    const { key = '' } = error
-    return new NexusError('CORRUPT', `${error.message}; see nexus verify`, { op: 'hydrate', key, cause: error })
-  }
-
-  #forgotten(generation: number): Error {
-    const { sessionId } = this.#context
-    return new NexusError(
-      'PRECONDITION',
-      `the store acknowledged generation ${generation} of session ${sessionId} and has it no more: look at bucket, prefix and ` +
-        'credentials, and at rules that expire objects; or set core.object_store.accept_empty to begin anew there',
-      { op: 'durability.resolve-tree', key: sessionId },
-    )
-  }
-
-  async #refuseMirror(signal: AbortSignal | undefined): Promise<void> {
-    const { mirror, sessionId } = this.#context
-    if ((await mirror.head(signal)) === undefined) return
-    throw new NexusError(
-      'PRECONDITION',
-      `session ${sessionId} lies in the store in the mirror layout: boot it with core.object_store.layout mirror, or move it with ` +
-        `nexus store migrate ${sessionId} --to versioned`,
-      { op: 'durability.resolve-tree', key: sessionId },
-    )
-  }
-
-  #removed({ completedAtMs }: CommitFacts): Error {
-    const { sessionId } = this.#context
-    return new NexusError('NOT_FOUND', `session ${sessionId} was removed at ${new Date(completedAtMs).toISOString()}`, {
-      op: 'durability.resolve-tree',
-      key: sessionId,
-    })
-  }
-
-  #moved({ completedAtMs }: CommitFacts): Error {
-    const { sessionId } = this.#context
-    return new NexusError(
-      'PRECONDITION',
-      `session ${sessionId} went back to the mirror layout at ${new Date(completedAtMs).toISOString()}: boot it with core.object_store.layout mirror`,
-      { op: 'durability.resolve-tree', key: sessionId },
     )
   }
 }

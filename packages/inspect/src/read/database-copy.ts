@@ -2,6 +2,7 @@ import { closeSync, openSync, readSync, type BigIntStats } from 'node:fs'
 import { copyFile, lstat, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import Database from 'better-sqlite3'
 import { NexusError, systemCode } from '@nexus/errors'
 import { noFailpoint, type Failpoint } from '@nexus/host'
 
@@ -112,5 +113,16 @@ function headerOf(path: string): string {
   } catch (error) {
     if (systemCode(error) === 'ENOENT') return ''
     throw error
+  }
+}
+
+/** Folds what lies beside a copy into it, so that the file alone is the database. Throws what SQLite throws. */
+export function settleDatabase(copy: string): void {
+  const db = new Database(copy, { fileMustExist: true })
+  try {
+    // Rolls a journal back, too: SQLite does when it first reads.
+    db.pragma('wal_checkpoint(TRUNCATE)')
+  } finally {
+    db.close()
   }
 }

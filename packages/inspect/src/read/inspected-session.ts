@@ -9,6 +9,9 @@ import type { SessionFiles } from './session-files.ts'
 import { parseSessionMetadata, type SessionMetadata } from './session-metadata.ts'
 import type { TreeEntry } from './tree-entry.ts'
 
+/** Where the bytes of each session come from: known to this package only. */
+const FILES = new WeakMap<InspectedSession, SessionFiles>()
+
 /** A blob of a session. */
 export interface BlobEntry {
   readonly sha256: string
@@ -30,6 +33,7 @@ export class InspectedSession implements AsyncDisposable {
   constructor(id: string, files: SessionFiles, scratch: Scratch) {
     this.id = id
     this.#files = files
+    FILES.set(this, files)
     this.#scratch = scratch
   }
 
@@ -92,6 +96,16 @@ export class InspectedSession implements AsyncDisposable {
     return await JournalReader.open(await this.#files.journalDir(), options)
   }
 
+  /** The highest seq of the journal; 0 when it is empty, or there is none. */
+  async lastSeq(): Promise<number> {
+    try {
+      return await (await this.journal()).lastSeq()
+    } catch (error) {
+      if (isNexusError(error, 'NOT_FOUND')) return 0
+      throw error
+    }
+  }
+
   /** A directory that holds the journal, for the functions of `@nexus/journal` that only read. Gone after {@link close}. */
   async journalDir(): Promise<string> {
     return await this.#files.journalDir()
@@ -148,4 +162,9 @@ export class InspectedSession implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+/** Where the bytes of a session come from, for the rest of this package. */
+export function filesOf(session: InspectedSession): SessionFiles {
+  return FILES.get(session) as SessionFiles
 }

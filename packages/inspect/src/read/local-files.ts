@@ -1,10 +1,11 @@
 import { fstatSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fromSystemError, isNexusError, NexusError, systemCode } from '@nexus/errors'
-import { parseTreePath, Slices, TreeCursor } from '@nexus/host'
-import { isPluginDatabase, JOURNAL_DIR, refuseReplacedDirectories } from '@nexus/durability/names'
+import { openRegular, parseTreePath, Slices, TreeCursor } from '@nexus/host'
+import { isDatabaseName, isPluginDatabase, JOURNAL_DIR, refuseReplacedDirectories } from '@nexus/durability/names'
 import { TreeWalker } from '@nexus/durability/tools'
-import { copyDatabase } from './database-copy.ts'
+import Database from 'better-sqlite3'
+import { copyDatabase, settleDatabase } from './database-copy.ts'
 import { isHeldHere } from './lock-look.ts'
 import type { Scratch } from './scratch.ts'
 import type { OpenedFile, SessionFiles } from './session-files.ts'
@@ -16,6 +17,8 @@ export class LocalFiles implements SessionFiles {
   readonly where: string
   readonly generation: undefined = undefined
   readonly #cursor: TreeCursor
+  /** Copies of databases, by path. */
+  readonly #settled = new Map<string, string>()
   readonly #scratch: Scratch
   readonly #signal: AbortSignal | undefined
 
@@ -43,6 +46,30 @@ export class LocalFiles implements SessionFiles {
       return { fd, sizeBytes: fstatSync(fd).size }
     } catch (error) {
       throw fromSystemError(error, 'inspect.open', inside)
+    }
+  }
+
+  async openSettled(path: string): Promise<OpenedFile> {
+    const settled = this.#settled.get(path) ?? (await this.#settle(path))
+    if (settled === undefined) return await this.openFile(path)
+    this.#settled.set(path, settled)
+    const { fd, size } = openRegular(settled)
+    return { fd, sizeBytes: size }
+  }
+
+  /** A copy of a database in which the WAL was folded into the file; undefined where there is none to fold. */
+  async #settle(path: string): Promise<string | undefined> {
+    if (!isDatabaseName(path)) return undefined
+    const sizes = ['-wal', '-journal'].map((suffix) => Number(this.#cursor.lstat(path + suffix)?.size ?? 0n))
+    if (sizes.every((size) => size === 0)) return undefined
+    const copy = await this.databaseCopy(path)
+    try {
+      settleDatabase(copy)
+      return copy
+    } catch (error) {
+      // A file of somebody that is called like a database.
+      if (error instanceof Database.SqliteError && error.code === 'SQLITE_NOTADB') return undefined
+      throw error
     }
   }
 

@@ -18,6 +18,11 @@ export interface SessionFiles {
   entries(): Promise<TreeEntry[]>
   /** Throws `NOT_FOUND` when there is no such file. */
   openFile(path: string): Promise<OpenedFile>
+  /**
+   * As {@link openFile}, for a copy of the session that is to be whole: what stands in the WAL of a database is in the file,
+   * and a damaged object is not given.
+   */
+  openSettled(path: string): Promise<OpenedFile>
   /** A directory that a journal reader can be opened on. */
   journalDir(): Promise<string>
   /** A copy of a database that may be opened, with sidecars beside it if there are any. */

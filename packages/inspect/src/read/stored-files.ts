@@ -60,6 +60,12 @@ export class StoredFiles implements SessionFiles {
     return { fd, sizeBytes: size }
   }
 
+  /** Everything is wanted: one restore mends what can be mended, and fetches many objects at once. */
+  async openSettled(path: string): Promise<OpenedFile> {
+    this.#restored ??= this.#restore()
+    return await this.openFile(path)
+  }
+
   async journalDir(): Promise<string> {
     const paths = this.#committed.objects.filter((path) => /^journal\/[^/]+$/.test(path))
     const fetched: string[] = []

@@ -54,7 +54,7 @@ export class Coordinator {
     this.#dir = dir
     this.#fs = fs
     this.#turns = turns
-    this.#cache = new ToolCache(dir, fs)
+    this.#cache = new ToolCache(dir)
     this.lastSeq = lastSeq
     this.damage = reader.damage
   }

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { tempDir } from '../../test/support/temp-dir.ts'
@@ -47,6 +47,21 @@ describe('ToolCache', () => {
     for (const text of ['', '{"tool":"t"', 'null', '{"tool":"T","result":1}']) {
       writeFileSync(path, text)
       expect(cache.get('t', { a: 1 })).toBeUndefined()
+    }
+  })
+
+  it('neither writes nor reads through a link, at any of its places', () => {
+    for (const place of ['journal', 'journal/cache', 'journal/cache/t']) {
+      const [root, outside] = [tempDir(), tempDir()]
+      const cache = new ToolCache(`${root}/journal`)
+      cache.put('t', { a: 1 }, 'result')
+      expect(cache.get('t', { a: 1 })).toBe('result')
+      renameSync(`${root}/${place}`, `${outside}/moved`)
+      symlinkSync(`${outside}/moved`, `${root}/${place}`)
+      const before = readdirSync(outside, { recursive: true })
+      expect(cache.get('t', { a: 1 })).toBeUndefined()
+      expect(() => cache.put('t', { a: 2 }, 'other')).toThrow(/ELOOP|ENOTDIR/)
+      expect(readdirSync(outside, { recursive: true })).toEqual(before)
     }
   })
 

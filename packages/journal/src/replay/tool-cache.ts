@@ -1,70 +1,83 @@
 import { createHash } from 'node:crypto'
+import { basename, dirname } from 'node:path'
 import { fromSystemError, NexusError } from '@nexus/errors'
+import { holdDirectory, type HeldDirectory } from '@nexus/host'
 import { CACHE_DIR, MAX_LINE_BYTES, TEMP_PREFIX } from '../format/format.ts'
-import { nodeFs, readSmallFile, removeQuietly, writeFully, type JournalFs } from '../files/journal-fs.ts'
+import { nodeFs, readSmallFile, removeQuietly, writeFully } from '../files/journal-fs.ts'
 import { encodePayload, revivePayload } from '../format/payload.ts'
 
 const SAFE_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/
 
 /**
  * Results of tools by name and arguments, in `cache/<tool>/<sha256 of the canonical arguments>.json`, so that a replay
- * finds a result whatever the order of the calls. A cache: nothing is synced, and an unreadable entry counts as absent.
+ * finds a result whatever the order of the calls. A cache: nothing is synced, and an unreadable entry counts as absent. Tools
+ * can reach these directories, so each is opened within the one before it, never through a link.
  */
 export class ToolCache {
-  readonly #dir: string
-  readonly #fs: JournalFs
+  readonly #journalDir: string
   #temps = 0
 
   /** @param journalDir the journal directory */
-  constructor(journalDir: string, fs: JournalFs = nodeFs) {
-    this.#dir = `${journalDir}/${CACHE_DIR}`
-    this.#fs = fs
+  constructor(journalDir: string) {
+    this.#journalDir = journalDir
   }
 
   /** The result kept for these arguments, or undefined. */
   get(tool: string, args: unknown): unknown {
-    const path = this.#path(tool, args)
-    if (path === undefined) return undefined
+    const [into, name] = [toolDir(tool), nameOf(args)]
+    if (name === undefined) return undefined
+    let dir: HeldDirectory | undefined
     try {
-      const bytes = readSmallFile(this.#fs, path, MAX_LINE_BYTES)
+      dir = this.#hold(into)
+      const bytes = readSmallFile(nodeFs, dir.at(name), MAX_LINE_BYTES)
       const entry = bytes && (JSON.parse(bytes.toString('utf8')) as { tool?: unknown; result?: unknown })
       // A file system that folds case may hand out the entry of another tool.
       return entry?.tool === tool ? revivePayload(entry.result) : undefined
     } catch {
       return undefined
+    } finally {
+      dir?.close()
     }
   }
 
   /**
    * Keeps a result. Arguments or results that can't be serialised are not kept.
    *
-   * @throws `LOCAL_IO`, `PERMISSION`
+   * @throws `LOCAL_IO`, also for a link on the way; `PERMISSION`
    */
   put(tool: string, args: unknown, result: unknown): void {
-    const path = this.#path(tool, args)
+    const [into, name] = [toolDir(tool), nameOf(args)]
     const text = encodePayload({ tool, result }, MAX_LINE_BYTES)
-    if (path === undefined || text === undefined || text.startsWith('{"__journal_error"')) return
-    const temp = `${this.#dir}/${TEMP_PREFIX}${process.pid}-${this.#temps++}`
+    if (name === undefined || text === undefined || text.startsWith('{"__journal_error"')) return
+    let dir: HeldDirectory | undefined
+    let temp: string | undefined
     try {
-      this.#fs.mkdirSync(path.slice(0, path.lastIndexOf('/')), { recursive: true, mode: 0o700 })
-      const fd = this.#fs.openSync(temp, 'w', 0o600)
+      dir = this.#hold(into, true)
+      temp = dir.at(`${TEMP_PREFIX}${process.pid}-${this.#temps++}`)
+      const fd = nodeFs.openSync(temp, 'w', 0o600)
       try {
-        writeFully(this.#fs, fd, Buffer.from(text))
+        writeFully(nodeFs, fd, Buffer.from(text))
       } finally {
-        this.#fs.closeSync(fd)
+        nodeFs.closeSync(fd)
       }
-      this.#fs.renameSync(temp, path)
+      nodeFs.renameSync(temp, dir.at(name))
     } catch (error) {
-      removeQuietly(this.#fs, temp)
-      throw fromSystemError(error, 'journal.cache', path)
+      if (temp !== undefined) removeQuietly(nodeFs, temp)
+      throw fromSystemError(error, 'journal.cache', `${this.#journalDir}/${CACHE_DIR}/${into}`)
+    } finally {
+      dir?.close()
     }
   }
 
-  #path(tool: string, args: unknown): string | undefined {
-    const canonical = canonicalJson(args)
-    if (canonical === undefined) return undefined
-    return `${this.#dir}/${toolDir(tool)}/${sha256(canonical)}.json`
+  #hold(into: string, create = false): HeldDirectory {
+    const names = [basename(this.#journalDir), CACHE_DIR, into]
+    return holdDirectory(dirname(this.#journalDir), names, { create })
   }
+}
+
+function nameOf(args: unknown): string | undefined {
+  const canonical = canonicalJson(args)
+  return canonical === undefined ? undefined : `${sha256(canonical)}.json`
 }
 
 /** A directory name for any tool name: itself when it is harmless, else a digest. */

@@ -1,7 +1,7 @@
 import { lstatSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { engineTempName } from '@nexus/host'
+import { engineTempName, type Slices } from '@nexus/host'
 import type { ObjectInfo } from '../driver.ts'
 import { quoteKey } from '../errors.ts'
 import { isFolderPlaceholder, keyFault, trimKeyPrefix } from '../keys.ts'
@@ -63,16 +63,19 @@ function refuseFileAndDirectory(plan: readonly PlannedFile[], files: ReadonlyMap
  * Refuses a plan whose names differ only in letter case or Unicode form when the destination's file system folds them,
  * where the last one written would silently win. The file system is asked only when such names are there.
  *
+ * @param slices lets the event loop run in between
  * @param folds for tests: whether the two last-segment names land on one file in `destDir`
  * @throws NexusError `CORRUPT` naming both keys
  */
-export function refuseFoldedTwins(
-  plan: readonly PlannedFile[],
+export async function refuseFoldedTwins(
+  plan: Iterable<Pick<PlannedFile, 'key' | 'relPath'>>,
   destDir: string,
+  slices: Slices,
   folds: (destDir: string, a: string, b: string) => boolean = foldsOnDisk,
-): void {
-  const byFolded = new Map<string, PlannedFile>()
+): Promise<void> {
+  const byFolded = new Map<string, Pick<PlannedFile, 'key' | 'relPath'>>()
   for (const file of plan) {
+    if (slices.due) await slices.pause()
     const folded = file.relPath.normalize('NFC').toLowerCase()
     const twin = byFolded.get(folded)
     if (twin === undefined) byFolded.set(folded, file)

@@ -1,4 +1,5 @@
 import { isNexusError } from '@nexus/errors'
+import { Slices } from '@nexus/host'
 import { Destination } from './destination.ts'
 import type { ObjectInfo, OpOptions, Progress } from '../driver.ts'
 import { ObjectFailure } from '../errors.ts'
@@ -53,7 +54,7 @@ export async function hydrateObjects(
   const plan = planHydration(objects, prefix)
   const destination = new Destination(destDir)
   try {
-    refuseFoldedTwins(plan, destDir)
+    await refuseFoldedTwins(plan, destDir, new Slices({ signal: options.signal }))
     const wait = new SharedWait(options.onWait)
     const totals: Required<Progress> = { objects: 0, bytes: 0, repeatedBytes: 0 }
     const report = (moved: Partial<Progress>): void => {

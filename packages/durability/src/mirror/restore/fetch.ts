@@ -43,10 +43,7 @@ const nothing = (): Fetched => ({ missing: [], differing: new Map(), cut: [] })
  */
 export async function fetchNamed(manifest: Manifest, options: FetchOptions, reusable: Reusable): Promise<Fetched> {
   const { store, treeKey, tree, concurrency, signal, failpoint } = options
-  refuseFoldedTwins(
-    manifest.objects.map((relPath) => ({ key: `${treeKey}/${relPath}`, relPath, size: 0 })),
-    tree.dir,
-  )
+  await refuseFoldedTwins(keysOf(manifest, treeKey), tree.dir, options.slices)
   const fetched = nothing()
   const fetchOne = async (path: string, _index: number, laneSignal: AbortSignal): Promise<void> => {
     const entry = manifest.entries[path]
@@ -67,12 +64,16 @@ export async function fetchNamed(manifest: Manifest, options: FetchOptions, reus
   return fetched
 }
 
+function* keysOf({ objects }: Manifest, treeKey: string): Iterable<{ key: string; relPath: string }> {
+  for (const relPath of objects) yield { key: `${treeKey}/${relPath}`, relPath }
+}
+
 /** {@link fetchNamed} for a backend without `get`: everything under the prefix, of which only what is named is taken. */
 export async function fetchPruned(manifest: Manifest, rawDir: string, options: FetchOptions): Promise<Fetched> {
   const { store, treeKey, tree, concurrency, signal, failpoint } = options
   tree.fs.mkdirSync(rawDir, { mode: 0o700 })
   await store.hydrate(treeKey, rawDir, {
-    expected: { objects: manifest.objects.length, bytes: totalBytes(manifest) },
+    expected: { objects: manifest.objects.length, bytes: await totalBytes(manifest, options.slices) },
     signal,
   })
   const fetched = nothing()

@@ -76,7 +76,7 @@ export class MirrorRestore {
       committed,
       content: manifest,
       objects: manifest.objects.length,
-      bytes: totalBytes(manifest),
+      bytes: await totalBytes(manifest, slices),
       ...(mixed === undefined ? {} : { mixed }),
     }
   }
