@@ -1,4 +1,4 @@
 import { describeVersionedFaults } from './versioned-faults-suite.ts'
 
-// A sixth of the calls; versioned-faults.slow.test.ts breaks every one.
-describeVersionedFaults(6)
+// A twelfth of the calls; versioned-faults.slow.test.ts breaks every one.
+describeVersionedFaults(12)
