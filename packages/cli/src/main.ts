@@ -2,6 +2,7 @@ import process from 'node:process'
 import type { Readable } from 'node:stream'
 import { Command, CommanderError } from '@commander-js/extra-typings'
 import { demoCommand } from './commands/demo.ts'
+import { replayCommand } from './commands/replay.ts'
 import { runCommand } from './commands/run.ts'
 import { EXIT, type ExitCode } from './exit-codes.ts'
 import type { Output } from './output.ts'
@@ -29,6 +30,7 @@ export async function main(
     .showHelpAfterError('(nexus --help shows the commands, nexus <command> --help their options)')
   demoCommand(program, output, done)
   runCommand(program, { output, input }, done)
+  replayCommand(program, output, done)
   try {
     if (args.length === 0) {
       program.outputHelp()
