@@ -5,6 +5,7 @@ const config: UserConfig = {
   ...base,
   entry: {
     index: 'src/index.ts',
+    events: 'src/events/table.ts',
     manifest: 'src/manifest.ts',
     names: 'src/names.ts',
     tools: 'src/tools.ts',

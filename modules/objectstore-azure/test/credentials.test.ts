@@ -7,11 +7,11 @@ import {
   generateBlobSASQueryParameters,
   StorageSharedKeyCredential,
 } from '@azure/storage-blob'
-import { ObjectStore, objectStoreConfig } from '@nexus/objectstore'
+import { ObjectStore, objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { ACCOUNT, ACCOUNT_KEY } from '@nexus/objectstore-emulators/azure'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { openAzureBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
+
 import { openTestStore, type TestStore } from './test-container.ts'
 
 const WRONG_KEY = Buffer.alloc(64, 1).toString('base64')

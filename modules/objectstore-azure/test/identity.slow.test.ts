@@ -1,11 +1,10 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { objectStoreConfig } from '@nexus/objectstore'
+import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { openAzureEmulator, openManagedIdentity } from '@nexus/objectstore-emulators/azure'
 import { describe, expect, it, vi } from 'vitest'
 import { openAzureBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 const run = promisify(execFile)
 

@@ -1,10 +1,9 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Logger, objectStoreConfig, type ObjectStoreConfig } from '@nexus/objectstore'
+import { type Logger, objectStoreConfig, type ObjectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { ACCOUNT_KEY, type AzureEmulator, openAzureEmulator } from '@nexus/objectstore-emulators/azure'
 import { type AzureBackend, openAzureBackend } from '../src/driver.ts'
-import { silentLogger } from './silent-logger.ts'
 
 /** An emulator with room for local files beside it. It is slow to start, so one serves a whole test file. */
 export interface TestStore {

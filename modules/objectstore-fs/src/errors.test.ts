@@ -7,7 +7,7 @@ import {
   ObjectNotFoundError,
 } from '@nexus/objectstore'
 import { describe, expect, it } from 'vitest'
-import { onLocal } from './disk/copy-file.ts'
+import { onLocal } from './object/copy-file.ts'
 import { classifyFsError, fromWire, toWire } from './errors.ts'
 
 function system(code: string): NodeJS.ErrnoException {

@@ -9,8 +9,27 @@ import {
   ObjectFailure,
   ObjectNotFoundError,
 } from '@nexus/objectstore'
-import { isLocalError } from './disk/copy-file.ts'
-import type { WireError } from './worker/protocol.ts'
+import { isLocalError } from './object/copy-file.ts'
+
+/** An error on its way between the threads; structured cloning would lose its class and fields. */
+export interface WireError {
+  /** `aborted`: the call stopped because it was told to. */
+  kind: 'nexus' | 'invalid-key' | 'missing' | 'object' | 'system' | 'aborted'
+  name: string
+  message: string
+  stack?: string | undefined
+  code?: string | undefined
+  errno?: number | undefined
+  syscall?: string | undefined
+  path?: string | undefined
+  dest?: string | undefined
+  op?: string | undefined
+  key?: string | undefined
+  reason?: string | undefined
+  retryable?: boolean | undefined
+  local?: boolean | undefined
+  cause?: WireError | undefined
+}
 
 /** A system error of the worker, with the fields of Node's and the call it broke. */
 export class FsError extends Error {

@@ -1,5 +1,5 @@
 import type { BucketContext } from './object/bucket-context.ts'
-import type { Call } from './worker/call.ts'
+import type { Call } from './call.ts'
 import { unless } from './disk/file-system.ts'
 import { ASIDE_DIRECTORY, TEMP_DIRECTORY } from './keys.ts'
 import { findDirectory } from './object/object-place.ts'

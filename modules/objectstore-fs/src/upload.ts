@@ -1,5 +1,5 @@
 import type { BucketContext } from './object/bucket-context.ts'
-import type { Call } from './worker/call.ts'
+import type { Call } from './call.ts'
 import { contended, linkTemp, placeTemp } from './object/name-object.ts'
 import type { OwedSyncs } from './object/object-place.ts'
 import { writeTemp } from './object/stored-temp.ts'

@@ -7,13 +7,18 @@ import { afterAll, beforeAll, describe, it } from 'vitest'
 import { openFsBackend, type FsBackend } from '../src/driver.ts'
 
 const bucket = mkdtempSync(join(tmpdir(), 'nexus-fs-contract-'))
+const others = mkdtempSync(join(tmpdir(), 'nexus-fs-contract-others-'))
 let cases = 0
 
-function open(prefix: string): Promise<FsBackend> {
-  return openFsBackend(objectStoreConfig({ backend: 'fs', bucket, prefix }), { logger: silentLogger })
+function openIn(directory: string, prefix = '', options: Record<string, unknown> = {}): Promise<FsBackend> {
+  const config = objectStoreConfig({ backend: 'fs', bucket: directory, prefix, options })
+  return openFsBackend(config, { logger: silentLogger })
 }
 
+const open = (prefix: string): Promise<FsBackend> => openIn(bucket, prefix)
+
 function emptyBucket(): void {
+  mkdirSync(bucket, { recursive: true })
   for (const name of readdirSync(bucket)) rmSync(join(bucket, name), { recursive: true, force: true })
 }
 
@@ -27,9 +32,22 @@ beforeAll(async () => {
 afterAll(async () => {
   await keeper.close()
   rmSync(bucket, { recursive: true })
+  rmSync(others, { recursive: true })
 })
 
-describeBackendContract(() => open(''), { describe, it, title: 'fs backend', destroy: emptyBucket })
+describeBackendContract(() => open(''), {
+  describe,
+  it,
+  title: 'fs backend',
+  destroy: emptyBucket,
+  outOfProcess: true,
+  configured({ prefix = '', options = {} }, caseId) {
+    mkdirSync(join(others, caseId), { recursive: true })
+    return openIn(join(others, caseId), prefix, options)
+  },
+  missingBucket: () => openIn(join(others, 'never-made')),
+  removeBucket: () => rmSync(bucket, { recursive: true }),
+})
 
 describeBackendContract(
   async () => {

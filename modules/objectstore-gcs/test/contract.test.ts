@@ -1,6 +1,7 @@
 import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { describeBackendContract } from '@nexus/objectstore-contract'
 import { type GcsEmulator, openGcsEmulator } from '@nexus/objectstore-emulators/gcs'
+import type { RequestFacts } from '@nexus/objectstore-emulators/faults'
 import { afterAll, beforeAll, describe, it, vi } from 'vitest'
 import { type GcsBackend, openGcsBackend } from '../src/driver.ts'
 import { plainClient } from './plain-client.ts'
@@ -8,6 +9,8 @@ import { plainClient } from './plain-client.ts'
 let emulator: GcsEmulator
 let buckets = 0
 const bucketOf = new WeakMap<object, string>()
+/** Buckets that the backends of one case share. */
+const shared = new Map<string, string>()
 
 beforeAll(async () => {
   vi.stubEnv('METADATA_SERVER_DETECTION', 'none')
@@ -20,9 +23,17 @@ afterAll(async () => {
   vi.unstubAllEnvs()
 })
 
-async function open(prefix: string, options: Record<string, unknown> = {}): Promise<GcsBackend> {
+function newBucket(): string {
   const bucket = `bucket-${++buckets}`
   emulator.createBucket(bucket)
+  return bucket
+}
+
+function open(prefix: string, options: Record<string, unknown> = {}): Promise<GcsBackend> {
+  return openIn(newBucket(), prefix, options)
+}
+
+async function openIn(bucket: string, prefix = '', options: Record<string, unknown> = {}): Promise<GcsBackend> {
   const config = objectStoreConfig({ backend: 'gcs', bucket, prefix, endpoint: emulator.url, options })
   const backend = await openGcsBackend(config, { logger: silentLogger })
   bucketOf.set(backend, bucket)
@@ -30,6 +41,7 @@ async function open(prefix: string, options: Record<string, unknown> = {}): Prom
 }
 
 async function destroy(backend: object): Promise<void> {
+  emulator.faults.clear()
   await (backend as GcsBackend).close()
   emulator.deleteBucket(bucketOf.get(backend) ?? '')
 }
@@ -40,7 +52,34 @@ function planting(prefix: string) {
   }
 }
 
-describeBackendContract(() => open(''), { describe, it, title: 'gcs backend', destroy, plant: planting('') })
+describeBackendContract(() => open(''), {
+  describe,
+  it,
+  title: 'gcs backend',
+  destroy,
+  plant: planting(''),
+  configured({ prefix, options }, caseId) {
+    const known = shared.get(caseId) ?? newBucket()
+    shared.set(caseId, known)
+    return openIn(known, prefix, options)
+  },
+  missingBucket: () => openIn('never-made'),
+  refused() {
+    emulator.faults.add({ fault: { kind: 'status', status: 403, code: 'forbidden' } })
+    return openIn(newBucket())
+  },
+  removeBucket: (backend) => emulator.deleteBucket(bucketOf.get(backend) ?? ''),
+  lostAnswer() {
+    const isCreate = ({ operation, key }: RequestFacts): boolean => operation === 'objects.insert' && !key.endsWith('/')
+    emulator.faults.add({ fault: { kind: 'lost-answer' }, times: 1, on: isCreate })
+    return openIn(newBucket())
+  },
+  cutDownloads() {
+    const isDownload = ({ operation }: RequestFacts): boolean => operation === 'objects.download'
+    emulator.faults.add({ fault: { kind: 'download-reset', afterBytes: 0 }, on: isDownload })
+    return openIn(newBucket(), '', { retry_timeout_ms: 200 })
+  },
+})
 
 describeBackendContract(
   async () => {

@@ -1,13 +1,16 @@
 import { objectStoreConfig, silentLogger } from '@nexus/objectstore'
 import { describeBackendContract } from '@nexus/objectstore-contract'
+import type { RequestFacts } from '@nexus/objectstore-emulators/faults'
 import { afterAll, beforeAll, describe, it } from 'vitest'
 import { openS3Backend } from '../src/driver.ts'
 import { type EmulatedBucket, openEmulatedBucket } from './emulated-bucket.ts'
-import { describeOnGateway, gateway } from './gateway.ts'
+import { describeOnGateway, gateway, writeCredentials } from './gateway.ts'
 
 let emulated: EmulatedBucket
 let cases = 0
 let prefix = ''
+/** Buckets that the backends of one case share. */
+const shared = new Set<string>()
 
 beforeAll(async () => {
   emulated = await openEmulatedBucket()
@@ -25,6 +28,25 @@ describeBackendContract(
     it,
     title: 's3 backend on the emulator',
     plant: (_backend, key, content) => emulated.emulator.plant(emulated.bucket, key, content),
+    configured: ({ options, ...parts }, caseId) => {
+      if (!shared.has(caseId)) emulated.emulator.createBucket(caseId)
+      shared.add(caseId)
+      return emulated.open(options, { bucket: caseId, ...parts })
+    },
+    missingBucket: () => emulated.open({}, { bucket: 'never-made' }),
+    refused: () => emulated.open({}, { credentialsFile: writeCredentials('AKIAEXAMPLE', 'wrong') }),
+    removeBucket: () => emulated.emulator.deleteBucket(emulated.bucket),
+    lostAnswer: () => {
+      const isCreate = ({ operation, key }: RequestFacts): boolean => operation === 'PutObject' && !key.endsWith('/')
+      emulated.emulator.faults.add({ fault: { kind: 'lost-answer' }, times: 1, on: isCreate })
+      return emulated.open()
+    },
+    cutDownloads: () => {
+      const isDownload = ({ operation }: RequestFacts): boolean => operation === 'GetObject'
+      emulated.emulator.faults.add({ fault: { kind: 'download-reset', afterBytes: 10 }, on: isDownload })
+      return emulated.open({ max_attempts: 1 })
+    },
+    destroy: () => emulated.emulator.faults.clear(),
   },
 )
 

@@ -95,7 +95,7 @@ describe('a bundle of nothing but the import of a backend', () => {
   }
 
   // Vendor SDKs stay what they are in a bundle too: loaded when the bucket is opened.
-  const external = ['@aws-sdk/*', '@smithy/*', '@google-cloud/*', 'google-auth-library']
+  const external = ['@aws-sdk/*', '@azure/*', '@smithy/*', '@google-cloud/*', 'google-auth-library']
 
   it.for(modules)('keeps the registration of %s under esbuild', async (name) => {
     const entry = join(outside, 'app.mjs')

@@ -1,6 +1,6 @@
 import type { CommitGuard } from './commit/commit-guard.ts'
 import type { TurnGate } from './outage/gate.ts'
-import type { FailurePolicy } from './events.ts'
+import type { FailurePolicy } from './events/table.ts'
 import type { OwnerVerdict } from './owner/owner-marker.ts'
 import type { SessionOwner } from './owner/owner.ts'
 import type { RecoveryWorker } from './outage/recovery.ts'

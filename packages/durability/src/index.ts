@@ -3,7 +3,7 @@ export { openSessionDurability, type CommitOptions, type SessionDurability } fro
 export type { AttachedSession, FinishOptions } from './session-durability.ts'
 export type { SessionDurabilityOptions } from './run-context.ts'
 export type { DurabilityStatus } from './durability-status.ts'
-export type { DurabilityEvents, DurabilityEventType, Tell } from './events.ts'
+export type { DurabilityEvents, DurabilityEventType, Tell } from './events/table.ts'
 
 // What a commit holds
 export type { SnapshotResult } from './commit/snapshot.ts'

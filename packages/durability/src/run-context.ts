@@ -16,10 +16,10 @@ import { MachineRecordFile } from './boot/machine-record.ts'
 import type { StaleLocalPolicy } from './boot/tree-verdict.ts'
 import { CommittedGeneration } from './layout/committed-generation.ts'
 import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
-import { EventOutbox } from './event-outbox.ts'
+import { EventOutbox } from './events/outbox.ts'
 import type { Layout, OnMixedPolicy } from './layout/layout.ts'
 import { mirrorLayout } from './mirror-layout.ts'
-import type { FailurePolicy } from './events.ts'
+import type { FailurePolicy } from './events/table.ts'
 
 /** What a run does when another host has committed over it. */
 export type OnLostPolicy = 'stop' | 'overwrite'

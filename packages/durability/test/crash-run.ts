@@ -7,7 +7,7 @@ import { EventBus } from '../../engine/src/bus/event-bus.ts'
 import { type Failpoint, silentLogger, systemClock } from '@nexus/host'
 import type { TreeResolution } from '../src/boot/resolve-tree.ts'
 import { openSessionDurability, type SessionDurability } from '../src/session-durability.ts'
-import { joinDurability, tellOn } from '../../engine/src/lifecycle/join-durability.ts'
+import { joinDurability, tellOn } from '../../engine/src/lifecycle/boot/join-durability.ts'
 import { JournalRecorder } from '../../engine/src/event-recorder.ts'
 import { DirectoryBackend } from './directory-backend.ts'
 

@@ -1,7 +1,7 @@
 import { forEachBounded } from '@nexus/objectstore'
 import type { Capability, MemoryBackend } from '@nexus/objectstore-memory-test'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import type { FailurePolicy } from '../src/events.ts'
+import type { FailurePolicy } from '../src/events/table.ts'
 import { judge, judgeFirst, type Seed, type Visited } from './fault-judge.ts'
 import { FAULTS, runScenario, seedBucket, type FaultRun, type Scenario } from './fault-points.ts'
 import { WriteBackBackend } from './write-back-bucket.ts'

@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import type { Backend } from '@nexus/objectstore'
-import type { Clock, Failpoint, Logger } from '@nexus/host'
+import { noFailpoint, systemClock, type Clock, type Failpoint, type Logger } from '@nexus/host'
 import type { Plugin } from './plugins/plugin.ts'
 
 /** What an embedder may bring besides the configuration. */
@@ -30,19 +31,29 @@ export interface EngineOptions {
   failpoint?: Failpoint
 }
 
+type Defaulted = Omit<EngineOptions, 'backend' | 'profile' | 'asyncContext' | 'recallSessionId'>
+
 /** {@link EngineOptions} with every default filled in. */
-export interface ResolvedOptions {
-  readonly plugins: readonly Plugin[]
+export interface ResolvedOptions extends Readonly<Required<Defaulted>> {
   readonly backend: Backend | undefined
-  readonly logger: Logger
-  readonly clock: Clock
-  readonly random: () => number
   readonly profile: string | undefined
-  readonly labels: Readonly<Record<string, string>>
-  readonly transport: string
-  readonly useConfigSnapshot: boolean
   /** Unique to this run; in manifests, owner markers and plugin contexts. */
   readonly instanceId: string
-  readonly waitForLock: number
-  readonly failpoint: Failpoint
+}
+
+export function resolveOptions(given: EngineOptions, logger: Logger): ResolvedOptions {
+  return {
+    plugins: given.plugins ?? [],
+    backend: given.backend,
+    logger,
+    clock: given.clock ?? systemClock,
+    random: given.random ?? Math.random,
+    profile: given.profile,
+    labels: given.labels ?? {},
+    transport: given.transport ?? 'embedded',
+    instanceId: randomUUID(),
+    useConfigSnapshot: given.useConfigSnapshot ?? true,
+    waitForLock: given.waitForLock ?? 0,
+    failpoint: given.failpoint ?? noFailpoint,
+  }
 }

@@ -1,14 +1,13 @@
-import { randomUUID } from 'node:crypto'
 import { NexusError } from '@nexus/errors'
 import type { StorageManager } from '@nexus/storage'
-import { EventBus } from './bus/event-bus.ts'
-import { Deadline, Fence, noFailpoint, systemClock } from '@nexus/host'
+import { EventBus, type SessionBus } from './bus/event-bus.ts'
+import { Deadline, Fence } from '@nexus/host'
 import type { ConfigInput } from './config/engine-config.ts'
 import { configFromObject, loadConfigFile, parseConfig, type LoadedConfig } from './config/load.ts'
 import type * as runSession from './run-session.ts'
 import { generateSessionId, validateSessionId } from '@nexus/durability/names'
 import type { CommitOptions, SnapshotResult } from '@nexus/durability'
-import type { EngineOptions, ResolvedOptions } from './engine-options.ts'
+import { resolveOptions, type EngineOptions, type ResolvedOptions } from './engine-options.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
 import { watchTermination } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
@@ -43,8 +42,7 @@ export interface StopOptions {
 export class Engine {
   /** The session's id, known before the boot. */
   readonly sessionId: string
-  /** Subscribe before `boot()` to miss nothing; events begin when the journal runs. */
-  readonly bus: EventBus
+  readonly #bus: EventBus
   readonly #resume: boolean
   readonly #loaded: LoadedConfig
   readonly #options: ResolvedOptions
@@ -76,7 +74,7 @@ export class Engine {
     this.#over = new Promise((resolve) => {
       this.#endBegins = resolve
     })
-    this.bus = new EventBus({
+    this.#bus = new EventBus({
       sessionId: this.sessionId,
       agentId: loaded.config.core.agentId,
       clock: options.clock,
@@ -106,20 +104,12 @@ export class Engine {
   static async #create(loaded: LoadedConfig, options: EngineOptions): Promise<Engine> {
     const logger = options.logger ?? (await createPinoLogger(loaded.config.core.logLevel))
     for (const warning of loaded.warnings) logger.warn({ path: loaded.path }, warning)
-    return new Engine(loaded, options, {
-      plugins: options.plugins ?? [],
-      backend: options.backend,
-      logger,
-      clock: options.clock ?? systemClock,
-      random: options.random ?? Math.random,
-      profile: options.profile,
-      labels: options.labels ?? {},
-      transport: options.transport ?? 'embedded',
-      instanceId: randomUUID(),
-      useConfigSnapshot: options.useConfigSnapshot ?? true,
-      waitForLock: options.waitForLock ?? 0,
-      failpoint: options.failpoint ?? noFailpoint,
-    })
+    return new Engine(loaded, options, resolveOptions(options, logger))
+  }
+
+  /** Subscribe before `boot()` to miss nothing; events begin when the journal runs. */
+  get bus(): SessionBus {
+    return this.#bus
   }
 
   /** The session's files. */
@@ -165,7 +155,7 @@ export class Engine {
         resume: this.#resume,
         loaded: this.#loaded,
         options: this.#options,
-        bus: this.bus,
+        bus: this.#bus,
         fence: this.#fence,
         onUp: (up) => this.#begin(up, run),
       })
@@ -173,11 +163,11 @@ export class Engine {
       if (this.#isGivenUp) throw this.#stoppedWhileBooting(error)
       this.#session = undefined
       this.#phase = 'failed'
-      this.bus.close()
+      this.#bus.close()
       throw error
     }
     if (this.#isGivenUp) {
-      const ending = { session, bus: this.bus, fence: this.#fence, options: this.#options }
+      const ending = { session, bus: this.#bus, fence: this.#fence, options: this.#options }
       await run.shutdownSession({ ...ending, reason: 'stop', clean: false })
       throw this.#stoppedWhileBooting()
     }
@@ -193,7 +183,7 @@ export class Engine {
     startRetention(session, this.#options)
     const { openTurn, loaded } = session
     if (openTurn?.partialInput !== undefined && loaded.config.core.sessions.restart !== 'discard') {
-      void this.#inTurn(() => refirePartialTurn(openTurn, this.bus, this.#options.logger))
+      void this.#inTurn(() => refirePartialTurn(openTurn, this.#bus, this.#options.logger))
     }
   }
 
@@ -205,14 +195,14 @@ export class Engine {
     const { reason, isLost } = this.#fence
     if (!isLost || reason === undefined || this.#stopping !== undefined) return
     this.#phase = 'lost'
-    detachSession(session, this.bus)
+    detachSession(session, this.#bus)
     const { durability, journal, storage } = session
     storage.fence(reason)
     void journal.abandon()
     const told =
       durability?.lastWords() ??
-      this.bus.emit('core.error', { source: 'core.session', error: reason.message, fatal: true, retryable: false })
-    void told.finally(() => this.bus.close())
+      this.#bus.emit('core.error', { source: 'core.session', error: reason.message, fatal: true, retryable: false })
+    void told.finally(() => this.#bus.close())
     this.#endBegins()
   }
 
@@ -261,11 +251,11 @@ export class Engine {
       void this.#running
       const failures: unknown[] = []
       const onFailure = (error: unknown): void => void failures.push(error)
-      const { vetoed, reason } = await this.bus.emitVetoable('before:io.input', payload, { onFailure })
+      const { vetoed, reason } = await this.#bus.emitVetoable('before:io.input', payload, { onFailure })
       let turnError: string | undefined
       if (!vetoed) {
-        const heed = this.bus.subscribe('agent.turn.end', ({ payload: { error } }) => void (turnError = error))
-        await this.bus.emit('io.input', payload, { onFailure }).finally(heed)
+        const heed = this.#bus.subscribe('agent.turn.end', ({ payload: { error } }) => void (turnError = error))
+        await this.#bus.emit('io.input', payload, { onFailure }).finally(heed)
         this.#noteOpenTurn()
       }
       return {
@@ -321,7 +311,7 @@ export class Engine {
 
   /** What the run is doing and how its durability stands. Never throws, in any phase. */
   status(): EngineStatus {
-    return engineStatus(this.sessionId, this.#phase, this.#session, this.bus, this.#fence)
+    return engineStatus(this.sessionId, this.#phase, this.#session, this.#bus, this.#fence)
   }
 
   /**
@@ -345,8 +335,8 @@ export class Engine {
     this.#phase = 'stopping'
     const { shutdownSession } = await import('./run-session.ts')
     try {
-      const ending = { bus: this.bus, fence: this.#fence, options: this.#options, reason, clean, onlyIfNew }
-      if (session === undefined) this.bus.close()
+      const ending = { bus: this.#bus, fence: this.#fence, options: this.#options, reason, clean, onlyIfNew }
+      if (session === undefined) this.#bus.close()
       else await shutdownSession({ ...ending, session })
       if (this.#fence.isLost && session?.loaded.config.core.objectStore?.failurePolicy === 'strict') this.#fence.check()
     } finally {
@@ -370,7 +360,7 @@ export class Engine {
     if (session === undefined || this.#stopping !== undefined) return
     this.#phase = 'abandoned'
     const { abandonSession } = await import('./run-session.ts')
-    await abandonSession(session, this.bus, this.#fence)
+    await abandonSession(session, this.#bus, this.#fence)
   }
 
   /**

@@ -3,8 +3,8 @@ import { FAILPOINTS as DURABILITY_FAILPOINTS } from '@nexus/durability'
 import { ATOMIC_WRITE_FAILPOINTS } from '@nexus/host'
 import { FAILPOINTS as JOURNAL_FAILPOINTS } from '@nexus/journal'
 import { FAILPOINTS as STORAGE_FAILPOINTS } from '@nexus/storage'
-import { BOOT_STEPS } from './lifecycle/boot.ts'
-import { APPEND_FAILPOINTS } from './session/append-record.ts'
+import { BOOT_STEPS } from './lifecycle/boot/boot.ts'
+import { APPEND_FAILPOINTS } from './session/files/append-record.ts'
 import { CREATE_TREE_FAILPOINTS } from './session/create-tree.ts'
 
 /**

@@ -15,7 +15,7 @@ export type { SessionMeta } from './session/meta.ts'
 export type { Storage, StorageManager, StorageScope } from '@nexus/storage'
 export type { SessionJournal } from './plugins/plugin-views.ts'
 export { PathEscapeError, SessionLockedError } from '@nexus/host'
-export { sessionTreeWriters, type SessionTreeWriter } from './session/raw-writers.ts'
+export { sessionTreeWriters, type SessionTreeWriter } from './session/files/raw-writers.ts'
 
 // What the store holds, and how that stands
 export type { CommitOptions, DurabilityStatus, SnapshotResult, SnapshotTrigger } from '@nexus/durability'
@@ -23,7 +23,7 @@ export { StaleLocalTreeError } from '@nexus/durability/names'
 export { publishEvalRun, type PublishedEvalRun, type PublishEvalRunOptions } from './publish-eval-run.ts'
 
 // Events
-export { EventBus, type EventBusOptions, type EventSubscribing } from './bus/event-bus.ts'
+export type { EventSubscribing, SessionBus } from './bus/event-bus.ts'
 export type { Causation, EmitOptions, EventEmitting, EventHandler, NexusEvent, VetoOutcome } from './bus/event.ts'
 export type { AnyEventType, EventMap, EventType, FileChangePayload, PayloadOf } from './bus/event-map.ts'
 export type { LlmUsage } from './bus/events.ts'
@@ -36,7 +36,7 @@ export type { PluginBus } from './plugins/plugin-bus.ts'
 export type { StandardSchema } from './plugins/standard-schema.ts'
 
 // Configuration
-export { ConfigError, type ConfigPath, type ConfigProblem, type TextPosition } from './config/config-problem.ts'
+export { ConfigError, type ConfigPath, type ConfigProblem, type TextPosition } from './config/document/problem.ts'
 export type { ConfigInput, EngineConfig, FsyncPolicy, LogLevel, ObjectStoreSettings } from './config/engine-config.ts'
 
 // Time and logs, to be replaced by an embedder's own

@@ -4,7 +4,7 @@ import { NexusError } from '@nexus/errors'
 import type { Backend } from '@nexus/objectstore'
 import type { Storage } from '@nexus/storage'
 import type { EventHandler } from './bus/event.ts'
-import type { EventBus } from './bus/event-bus.ts'
+import type { SessionBus } from './bus/event-bus.ts'
 import type { ConfigInput } from './config/engine-config.ts'
 import type { CommitOptions, SnapshotResult } from '@nexus/durability'
 import { Engine } from './engine.ts'
@@ -41,7 +41,7 @@ export interface Session extends AsyncDisposable {
   readonly dir: string
   /** The session's files. */
   readonly workspace: SessionWorkspace
-  readonly bus: EventBus
+  readonly bus: SessionBus
   readonly blobs: BlobStore
   /** The session's own database of a name; see `StorageManager.open`. */
   storage(name?: string): Storage

@@ -5,8 +5,8 @@ import { type Clock, systemClock, type TimerHandle } from '@nexus/host'
 import { keepingLogger } from '@nexus/host/testing'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Plugin } from '../src/index.ts'
-import { runSteps } from '../src/lifecycle/boot-step.ts'
-import { BOOT_STEPS } from '../src/lifecycle/boot.ts'
+import { runSteps } from '../src/lifecycle/boot/step.ts'
+import { BOOT_STEPS } from '../src/lifecycle/boot/boot.ts'
 import { EngineLab, history, scribe } from './engine-fixture.ts'
 
 let lab: EngineLab

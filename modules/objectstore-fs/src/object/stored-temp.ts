@@ -1,6 +1,6 @@
 import type { BucketContext } from './bucket-context.ts'
-import type { Call } from '../worker/call.ts'
-import { copyBytes, openLocalSource, reportingChunks } from '../disk/copy-file.ts'
+import type { Call } from '../call.ts'
+import { copyBytes, openLocalSource, reportingChunks } from './copy-file.ts'
 import type { TempFile } from '../disk/temp-directory.ts'
 
 /** A temp file that holds the whole object, synced and closed. */

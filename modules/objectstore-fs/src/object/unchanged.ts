@@ -1,6 +1,6 @@
 import type { BucketContext } from './bucket-context.ts'
-import type { Call } from '../worker/call.ts'
-import { onLocal, openLocalSource } from '../disk/copy-file.ts'
+import type { Call } from '../call.ts'
+import { onLocal, openLocalSource } from './copy-file.ts'
 import { READ_FLAGS, unless } from '../disk/file-system.ts'
 import { findPlace, modeOf } from './object-place.ts'
 

@@ -1,6 +1,6 @@
 import type { Progress } from '@nexus/objectstore'
 import type { BucketContext } from '../object/bucket-context.ts'
-import type { Call } from './call.ts'
+import type { Call } from '../call.ts'
 import { getObject, hydratePrefix } from '../download.ts'
 import { keySegments } from '../keys.ts'
 import { listNames, listObjects } from '../list.ts'

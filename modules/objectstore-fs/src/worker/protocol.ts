@@ -1,5 +1,6 @@
 import type { ByteRange, Progress } from '@nexus/objectstore'
 import type { FoundObject } from '../list.ts'
+import type { WireError } from '../errors.ts'
 import type { FsOptions } from '../options.ts'
 
 /** What the worker is started with. */
@@ -67,23 +68,3 @@ export type FromWorker =
   | { kind: 'done'; id: number; value: unknown; progress: Progress | undefined }
   | { kind: 'failed'; id: number; error: WireError }
   | { kind: 'reclaimed'; files: number }
-
-/** An error on its way between the threads; structured cloning would lose its class and fields. */
-export interface WireError {
-  /** `aborted`: the call stopped because it was told to. */
-  kind: 'nexus' | 'invalid-key' | 'missing' | 'object' | 'system' | 'aborted'
-  name: string
-  message: string
-  stack?: string | undefined
-  code?: string | undefined
-  errno?: number | undefined
-  syscall?: string | undefined
-  path?: string | undefined
-  dest?: string | undefined
-  op?: string | undefined
-  key?: string | undefined
-  reason?: string | undefined
-  retryable?: boolean | undefined
-  local?: boolean | undefined
-  cause?: WireError | undefined
-}

@@ -1,6 +1,6 @@
 import { Slices } from '@nexus/host'
 import type { Progress } from '@nexus/objectstore'
-import type { Call } from './call.ts'
+import type { Call } from '../call.ts'
 import type { FromWorker } from './protocol.ts'
 
 /** Reports that may be under way unheard, twice over: of each so many one asks to be acknowledged. */

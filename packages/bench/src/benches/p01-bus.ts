@@ -1,4 +1,5 @@
-import { EventBus, silentLogger, systemClock } from '@nexus/engine'
+import { silentLogger, systemClock } from '@nexus/engine'
+import { EventBus } from '../../../engine/src/bus/event-bus.ts'
 import { EventEmitter } from 'eventemitter3'
 import type { Bench } from '../bench.ts'
 import { alternate, compare, ratePerSecond } from '../measure.ts'

@@ -6,7 +6,7 @@ import { createMemoryBackend, type MemoryBackend, withoutCapabilities } from '@n
 import { Fence } from '@nexus/host'
 import { keepingLogger, ManualClock } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
-import { EventOutbox } from '../event-outbox.ts'
+import { EventOutbox } from '../events/outbox.ts'
 import { newDir } from '../../test/memory-store.ts'
 import { probedPath, probeStore, type StoreProbe } from './store-probe.ts'
 

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { atomicWriteFile, engineTempName, type Fence, type Logger } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
-import type { EventOutbox } from '../event-outbox.ts'
-import type { FailurePolicy } from '../events.ts'
+import type { EventOutbox } from '../events/outbox.ts'
+import type { FailurePolicy } from '../events/table.ts'
 import { readObject, writeObject } from '../tree/small-object.ts'
 
 /** What {@link probeStore} works with. */

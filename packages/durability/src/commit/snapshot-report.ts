@@ -1,4 +1,4 @@
-import type { DurabilityEvents } from '../events.ts'
+import type { DurabilityEvents } from '../events/table.ts'
 import type { Logger } from '@nexus/host'
 import type { SnapshotOutcome } from './snapshot-outcome.ts'
 

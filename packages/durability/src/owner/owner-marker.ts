@@ -1,6 +1,6 @@
 import { NexusError } from '@nexus/errors'
 import type { ThreadIdentity } from '@nexus/host'
-import type { DurabilityEvents } from '../events.ts'
+import type { DurabilityEvents } from '../events/table.ts'
 
 /** Who writes a session, as it stands in the store. */
 export interface OwnerMarker {

@@ -1,5 +1,5 @@
 import { crc32c } from '@nexus/host'
-import { digestOf, encodeChunk, type ChunkRef, type StoredChunk } from '../../src/versioned/format/chunk.ts'
+import { digestOf, encodeChunk, type ChunkRef, type StoredChunk } from '../../src/versioned/format/bytes/chunk.ts'
 import { encodeFooter, encodeHead } from '../../src/versioned/format/commit-object.ts'
 import type { CommitHeader } from '../../src/versioned/format/header.ts'
 import { type IndexEntry, keyOf } from '../../src/versioned/format/index-entry.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { DamagedObjectError } from '../../src/versioned/format/damage.ts'
+import { DamagedObjectError } from '../../src/versioned/format/bytes/damage.ts'
 import { decodeLeaf, encodeLeaf } from '../../src/versioned/format/leaf-page.ts'
 import { decodePack } from '../../src/versioned/format/pack-object.ts'
 import { buildPack, ChunkPile } from './build-commit.ts'

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { digestOf, encodeChunk } from '../../src/versioned/format/chunk.ts'
+import { digestOf, encodeChunk } from '../../src/versioned/format/bytes/chunk.ts'
 import { decodeCommit, decodeHead, encodeHead } from '../../src/versioned/format/commit-object.ts'
 import type { CommitHeader } from '../../src/versioned/format/header.ts'
 import type { FileEntry, IndexEntry } from '../../src/versioned/format/index-entry.ts'
 import type { PageRef } from '../../src/versioned/format/inner-page.ts'
-import { compress } from '../../src/versioned/format/zstd.ts'
+import { compress } from '../../src/versioned/format/bytes/zstd.ts'
 import { addPages, buildCommit, ChunkPile, plainHeader } from './build-commit.ts'
 import { readTree } from './read-tree.ts'
 

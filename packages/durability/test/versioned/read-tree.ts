@@ -1,6 +1,6 @@
-import { decodeChunk } from '../../src/versioned/format/chunk.ts'
+import { decodeChunk } from '../../src/versioned/format/bytes/chunk.ts'
 import { decodeCommit, decodeHead } from '../../src/versioned/format/commit-object.ts'
-import { DamagedObjectError } from '../../src/versioned/format/damage.ts'
+import { DamagedObjectError } from '../../src/versioned/format/bytes/damage.ts'
 import { chunkLength, type IndexEntry } from '../../src/versioned/format/index-entry.ts'
 import { decodeLeaf } from '../../src/versioned/format/leaf-page.ts'
 import { PackTable } from '../../src/versioned/format/pack-table.ts'

@@ -51,6 +51,9 @@ export interface EventSubscribing {
   subscribeAll(handler: EventHandler, options?: Pick<SubscribeOptions, 'source' | 'filter'>): () => void
 }
 
+/** The bus of a run as its embedder sees it: who records, and when it closes, is the engine's to say. */
+export type SessionBus = EventEmitting & EventSubscribing & Pick<EventBus, 'drain' | 'outstanding'>
+
 const DONE: Promise<void> = Promise.resolve()
 const NOT_VETOED: Promise<VetoOutcome> = Promise.resolve(Object.freeze({ vetoed: false }))
 /** Far more than handlers that mean it, far less than the stack holds. */

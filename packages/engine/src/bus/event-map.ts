@@ -1,36 +1,8 @@
+import type { PayloadsOf } from '@nexus/durability/events'
 import type { EVENTS, FieldTypes } from './events.ts'
 
-type FieldOf<Field> = Field extends { readonly kind: infer Kind }
-  ? Kind extends keyof FieldTypes
-    ? FieldTypes[Kind]
-    : Kind extends readonly (infer Word)[]
-      ? Word
-      : never
-  : never
-
-type OptionalIn<Fields> = {
-  [K in keyof Fields]: Fields[K] extends { readonly optional: true } ? K : never
-}[keyof Fields]
-
-/** Spelled out, so that editors show the fields and not how they were derived. */
-type Flat<T> = { [K in keyof T]: T[K] }
-
-/** The payload that a row describes; the bus fills in the version where the emitter left it out. */
-type PayloadOfRow<Row, Fields> = Flat<
-  { _schema_version?: Row extends { readonly version: infer Version } ? Version : 1 } & {
-    [K in Exclude<keyof Fields, OptionalIn<Fields>>]: FieldOf<Fields[K]>
-  } & { [K in OptionalIn<Fields>]?: FieldOf<Fields[K]> } & (Row extends { readonly open: true } ? Open : unknown)
->
-
-interface Open {
-  [field: string]: unknown
-}
-
-type Table = typeof EVENTS
-type OwnType = { [T in keyof Table]: Table[T] extends { readonly fields: object } ? T : never }[keyof Table]
-
 /** The events the engine itself emits or reads, with their payloads as they stand in the journal. */
-export type EngineEventMap = { [T in OwnType]: PayloadOfRow<Table[T], Table[T]['fields']> }
+export type EngineEventMap = PayloadsOf<typeof EVENTS, FieldTypes>
 
 /** Payload of the events that say that a file of the session changed. */
 export type FileChangePayload = EngineEventMap['session.file.updated']

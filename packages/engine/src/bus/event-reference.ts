@@ -1,4 +1,5 @@
-import { eventRows, type EventField, type EventRow } from './events.ts'
+import type { EventField } from '@nexus/durability/events'
+import { eventRows, type EventRow, type FieldTypes } from './events.ts'
 
 /** The reference page of the engine's events, in Markdown; what the table says and nothing else. */
 export function eventReferencePage(): string {
@@ -27,7 +28,7 @@ function remarks({ version, vetoable, writtenAhead, sideEffect }: EventRow): str
   return sideEffect === true ? `${text} Written ahead; a side effect.` : text
 }
 
-function kindOf({ kind }: EventField): string {
+function kindOf({ kind }: EventField<FieldTypes>): string {
   if (typeof kind !== 'string') return kind.map((word) => `\`${word}\``).join(', ')
   return kind === 'usage' ? 'object' : kind
 }

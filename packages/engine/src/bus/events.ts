@@ -1,25 +1,9 @@
+import {
+  DURABILITY_EVENTS,
+  type EventRow as CommonEventRow,
+  type FieldTypes as CommonFieldTypes,
+} from '@nexus/durability/events'
 import { VETOABLE_PREFIX } from './event.ts'
-
-/** One field of a payload; `kind` is its type, or the words it may be. */
-export interface EventField {
-  readonly kind: keyof FieldTypes | readonly string[]
-  /** What it holds, with its unit. */
-  readonly doc: string
-  readonly optional?: true
-}
-
-/** The types behind the kinds. */
-export interface FieldTypes {
-  string: string
-  integer: number
-  number: number
-  boolean: boolean
-  object: object
-  any: unknown
-  'string[]': readonly string[]
-  'any[]': readonly unknown[]
-  usage: LlmUsage
-}
 
 /** Token counts of one model call. */
 export interface LlmUsage {
@@ -29,12 +13,13 @@ export interface LlmUsage {
   [field: string]: unknown
 }
 
+/** The types behind the kinds of fields. */
+export interface FieldTypes extends CommonFieldTypes {
+  usage: LlmUsage
+}
+
 /** One event type, or with `*` at its end a family of types. */
-export interface EventRow {
-  /** One sentence: when it is emitted. */
-  readonly summary: string
-  /** `_schema_version` of the payload. Default 1. */
-  readonly version?: number
+export interface EventRow extends Omit<CommonEventRow<FieldTypes>, 'fields'> {
   /** The engine asks with `before:<type>` first. */
   readonly vetoable?: true
   /**
@@ -45,18 +30,10 @@ export interface EventRow {
   /** It stands for an effect outside the session: written ahead as well, and replay answers it from the journal. */
   readonly sideEffect?: true
   /** The payload. Absent for types that belong to plugins, of which the engine only knows the columns above. */
-  readonly fields?: Readonly<Record<string, EventField>>
-  /** More fields than the named ones may be present. */
-  readonly open?: true
+  readonly fields?: CommonEventRow<FieldTypes>['fields']
 }
 
-/**
- * Every event that the engine emits, reads or treats in its own way. Payload types, schema versions, what is written ahead,
- * what is a side effect and the reference page are derived from this table: adding an event is adding a row here.
- *
- * @see docs/reference/events.md
- */
-export const EVENTS = {
+const OWN_EVENTS = {
   'core.boot': {
     summary: 'The first event of a run. The journal runs; plugins come up next, so none of them hears it.',
     fields: {
@@ -214,111 +191,6 @@ export const EVENTS = {
     summary: 'Asks for a snapshot now; its emit resolves when the snapshot has ended.',
     fields: { reason: { kind: 'string', doc: 'Why, for the log.', optional: true } },
   },
-  'session.snapshot.result': {
-    summary: 'A snapshot ended, well or not.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      trigger: { kind: ['turn', 'request', 'shutdown', 'retry'], doc: 'What it was taken for.' },
-      sequence: { kind: 'integer', doc: 'From 1 in every run.' },
-      generation: { kind: 'integer', doc: 'Of the committed manifest; grows across runs and hosts.' },
-      turn_id: { kind: 'string', doc: 'Id of the turn.', optional: true },
-      objects: { kind: 'integer', doc: 'Objects of the stored session.' },
-      bytes: { kind: 'integer', doc: 'Bytes of the stored session.' },
-      objects_uploaded: { kind: 'integer', doc: 'Objects this snapshot uploaded.' },
-      bytes_uploaded: { kind: 'integer', doc: 'Bytes this snapshot uploaded.' },
-      objects_skipped: { kind: 'integer', doc: 'Objects the store held already.' },
-      bytes_skipped: { kind: 'integer', doc: 'Bytes the store held already.' },
-      db_bytes: { kind: 'integer', doc: 'Bytes of the database copies.' },
-      manifest_bytes: { kind: 'integer', doc: 'Bytes of the manifest.' },
-      unstored: { kind: 'string[]', doc: 'Paths that could not be stored as they are now.' },
-      duration_ms: { kind: 'number', doc: 'Milliseconds.' },
-      ok: { kind: 'boolean', doc: 'Whether it was committed.' },
-      error: { kind: 'string', doc: 'Why it was not.', optional: true },
-    },
-  },
-  'session.owner.conflict': {
-    summary: 'Another live process seems to own the session; raised once per run.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      holder_host: { kind: 'string', doc: 'Host of the other process.' },
-      holder_pid: { kind: 'integer', doc: 'Its pid.' },
-      holder_instance_id: { kind: 'string', doc: 'Its instance.' },
-      holder_heartbeat_at: { kind: 'string', doc: 'Its last sign of life, RFC 3339.' },
-      heartbeat_age_seconds: { kind: 'number', doc: 'How long ago that was.' },
-      local_host: { kind: 'string', doc: 'This host.' },
-      local_pid: { kind: 'integer', doc: 'This pid.' },
-      local_instance_id: { kind: 'string', doc: 'This instance.' },
-    },
-  },
-  'session.owner.lost': {
-    summary: 'Another host has committed to the session since; see `core.object_store.on_lost`.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      our_generation: { kind: 'integer', doc: 'The last generation this run committed or found.' },
-      their_generation: { kind: 'integer', doc: 'The generation found now.' },
-      their_instance_id: { kind: 'string', doc: 'Which run committed it.' },
-    },
-  },
-  'session.shared.lost': {
-    summary: 'Another host has committed to agent- or app-scope storage since; this run no longer stores that root.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      root: { kind: 'string', doc: 'The shared root.' },
-      our_generation: { kind: 'integer', doc: 'The last generation this run committed or found.' },
-      their_generation: { kind: 'integer', doc: 'The generation found now.' },
-      their_instance_id: { kind: 'string', doc: 'Which run committed it.' },
-    },
-  },
-  'session.storage.degraded': {
-    summary: 'An outage of the object store began; once per outage.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      backend: { kind: 'string', doc: 'Name of the backend.' },
-      failure_policy: { kind: ['degrade', 'strict'], doc: 'The policy in force.' },
-      since: { kind: 'string', doc: 'RFC 3339.' },
-      consecutive_failures: { kind: 'integer', doc: 'Failures so far.' },
-      queued_pushes: { kind: 'integer', doc: 'Blob uploads that wait.' },
-      dropped_pushes: { kind: 'integer', doc: 'Blob uploads dropped because the queue was full.' },
-      snapshot_pending: { kind: 'boolean', doc: 'A whole snapshot is owed.' },
-      turns_blocked: { kind: 'boolean', doc: 'Input is vetoed until the store is back.' },
-      error: { kind: 'string', doc: 'The last failure.' },
-    },
-  },
-  'session.storage.recovered': {
-    summary: 'The outage is over and everything owed is stored.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      backend: { kind: 'string', doc: 'Name of the backend.' },
-      failure_policy: { kind: ['degrade', 'strict'], doc: 'The policy in force.' },
-      degraded_for_seconds: { kind: 'number', doc: 'How long it lasted.' },
-      failures: { kind: 'integer', doc: 'Failures during it.' },
-      retry_attempts: { kind: 'integer', doc: 'Attempts of the recovery worker.' },
-      drained_pushes: { kind: 'integer', doc: 'Blob uploads made up for.' },
-      dropped_pushes: { kind: 'integer', doc: 'Blob uploads dropped because the queue was full.' },
-    },
-  },
-  'session.local.stale': {
-    summary: 'The local tree is older than the stored session, or was damaged, and the stored one counts.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      local_generation: { kind: 'integer', doc: 'Generation of the local tree.' },
-      remote_generation: { kind: 'integer', doc: 'Generation in the store.' },
-      forked: { kind: 'boolean', doc: 'The local tree has turns that the store never got.' },
-      kept_at: {
-        kind: 'string',
-        doc: 'Where the local tree lies: set aside, or still in its place until the next boot.',
-      },
-    },
-  },
-  'session.hydrate.mixed': {
-    summary: 'The restored tree holds files that are newer than the commit it was restored from.',
-    fields: {
-      session_id: { kind: 'string', doc: 'Id of the session.' },
-      generation: { kind: 'integer', doc: 'Of the commit.' },
-      reason: { kind: 'string', doc: 'How that came about.' },
-      paths: { kind: 'string[]', doc: 'The files concerned, session-relative.' },
-    },
-  },
   'thinking.step': { summary: 'A step of reasoning; lives in the journal only.', open: true, fields: {} },
   'plan.progress': { summary: 'Progress of a plan; lives in the journal only.', open: true, fields: {} },
 
@@ -332,6 +204,15 @@ export const EVENTS = {
   'rag.ingest': { summary: 'Documents are taken into an index.', sideEffect: true },
   'embeddings.embed': { summary: 'Text is embedded.', sideEffect: true },
 } as const
+
+/**
+ * Every event that the engine emits, reads or treats in its own way: those above, and those of the durability package. Payload
+ * types, schema versions, what is written ahead, what is a side effect and the reference page are derived from the rows:
+ * adding an event is adding a row, here or in that package.
+ *
+ * @see docs/reference/events.md
+ */
+export const EVENTS: typeof OWN_EVENTS & typeof DURABILITY_EVENTS = { ...OWN_EVENTS, ...DURABILITY_EVENTS }
 
 /** Every row by its type, in the order of the table. */
 export function eventRows(): [string, EventRow][] {

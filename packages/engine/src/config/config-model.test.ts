@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ConfigError } from './config-problem.ts'
+import { ConfigError } from './document/problem.ts'
 import { configFromObject, parseConfig } from './load.ts'
 
 /** What is refused or expanded on purpose, and has its own tests. */

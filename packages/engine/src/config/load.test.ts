@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { register, unregister } from '@nexus/objectstore'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { ConfigError, type ConfigProblem } from './config-problem.ts'
+import { ConfigError, type ConfigProblem } from './document/problem.ts'
 import type { EngineConfig } from './engine-config.ts'
 import { configFromObject, loadConfigFile, parseConfig, type ParseConfigOptions } from './load.ts'
 

@@ -1,9 +1,9 @@
 import { open } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { fromSystemError } from '@nexus/errors'
-import type { ConfigPath, ConfigProblem } from './config-problem.ts'
+import type { ConfigPath, ConfigProblem } from './document/problem.ts'
 import type { ConfigInput, EngineConfig } from './engine-config.ts'
-import type { Environment } from './environment.ts'
+import type { Environment } from './document/environment.ts'
 import { absolutePath } from './file-path.ts'
 
 /** A configuration, validated, with the text it came from. */

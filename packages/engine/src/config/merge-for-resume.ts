@@ -1,12 +1,12 @@
 import { configKeys, outputPath } from './config-keys.ts'
-import type { ConfigPath } from './config-problem.ts'
+import type { ConfigPath } from './document/problem.ts'
 import type { EngineConfig } from './engine-config.ts'
-import type { Environment } from './environment.ts'
+import type { Environment } from './document/environment.ts'
 import type { LoadedConfig } from './load.ts'
 import { decode, loadedConfig } from './read-config.ts'
 import { configAt, isWritten } from './validate-config.ts'
 import { isMap } from './value-schema.ts'
-import { pathKey, readYaml, type ConfigDocument } from './yaml-document.ts'
+import { pathKey, readYaml, type ConfigDocument } from './document/yaml-document.ts'
 
 /** Keys whose value a resumed session brings. */
 const SESSION_KEYS: readonly (readonly string[])[] = [...configKeys()]

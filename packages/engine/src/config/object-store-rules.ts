@@ -1,8 +1,8 @@
 import { backends, registered, validateKeyPrefix } from '@nexus/objectstore'
-import { formatConfigPath, type ConfigPath, type ConfigProblem } from './config-problem.ts'
+import { formatConfigPath, type ConfigPath, type ConfigProblem } from './document/problem.ts'
 import { nearName } from './near-name.ts'
 import { isMap } from './value-schema.ts'
-import { pathKey, type ConfigDocument } from './yaml-document.ts'
+import { pathKey, type ConfigDocument } from './document/yaml-document.ts'
 
 const BLOCK: ConfigPath = ['core', 'object_store']
 

@@ -1,12 +1,12 @@
 import { homedir } from 'node:os'
 import { basename, extname } from 'node:path'
-import { ConfigError, type ConfigPath } from './config-problem.ts'
+import { ConfigError, type ConfigPath } from './document/problem.ts'
 import type { ConfigInput } from './engine-config.ts'
 import type { LoadedConfig, ParseConfigOptions } from './load.ts'
 import { serializeConfig } from './serialize-config.ts'
-import { showsValue } from './environment.ts'
+import { showsValue } from './document/environment.ts'
 import { configAt, validateConfig } from './validate-config.ts'
-import { pathKey, readYaml, type ConfigDocument } from './yaml-document.ts'
+import { pathKey, readYaml, type ConfigDocument } from './document/yaml-document.ts'
 
 /** What a configuration text may weigh. */
 const MAX_CONFIG_BYTES: number = 2 ** 20

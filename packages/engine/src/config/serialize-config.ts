@@ -1,5 +1,5 @@
 import { stringify } from 'yaml'
-import { ConfigError, type ConfigPath, type ConfigProblem } from './config-problem.ts'
+import { ConfigError, type ConfigPath, type ConfigProblem } from './document/problem.ts'
 import type { ConfigInput } from './engine-config.ts'
 
 const MAX_DEPTH = 64

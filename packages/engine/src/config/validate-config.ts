@@ -1,12 +1,12 @@
 import * as v from 'valibot'
 import { CONFIG_KEYS, configRows, isConfigKey, outputName, type ConfigBlock, type ConfigKey } from './config-keys.ts'
-import { ConfigError, formatConfigPath, type ConfigPath, type ConfigProblem } from './config-problem.ts'
+import { ConfigError, formatConfigPath, type ConfigPath, type ConfigProblem } from './document/problem.ts'
 import type { EngineConfig } from './engine-config.ts'
 import type { PathBase } from './file-path.ts'
 import { nearName } from './near-name.ts'
 import { isMissingBackend, objectStoreProblems } from './object-store-rules.ts'
 import { isMap, NOT_A_MAP, valueSchema } from './value-schema.ts'
-import { pathKey, type ConfigDocument } from './yaml-document.ts'
+import { pathKey, type ConfigDocument } from './document/yaml-document.ts'
 
 /** What can't be seen from the text of a configuration. */
 export interface ValidationOptions extends PathBase {

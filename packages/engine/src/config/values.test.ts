@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { parseDuration } from './duration.ts'
-import { expandEnvironment } from './environment.ts'
+import { expandEnvironment } from './document/environment.ts'
 import { absolutePath, pathFault } from './file-path.ts'
 import { nearName } from './near-name.ts'
 

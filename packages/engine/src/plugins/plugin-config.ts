@@ -1,4 +1,4 @@
-import { ConfigError, type ConfigPath, type ConfigProblem } from '../config/config-problem.ts'
+import { ConfigError, type ConfigPath, type ConfigProblem } from '../config/document/problem.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import type { Plugin } from './plugin.ts'
 import type { StandardIssue } from './standard-schema.ts'

@@ -24,7 +24,7 @@ import {
   METADATA_DIR,
   validateSessionId,
 } from '@nexus/durability/names'
-import { FileAnnouncer, type EmitTarget, type FileChange } from './file-events.ts'
+import { FileAnnouncer, type EmitTarget, type FileChange } from './files/file-events.ts'
 import {
   newSessionMeta,
   readSessionMeta,
@@ -33,7 +33,7 @@ import {
   type SessionMeta,
   type SessionProfile,
 } from './meta.ts'
-import { TreeFiles, type TreeFsync } from './tree-files.ts'
+import { TreeFiles, type TreeFsync } from './files/tree-files.ts'
 
 /** What connects a session's blobs to an object store. */
 export type BlobHooks = Pick<BlobStoreOptions, 'onPut' | 'canEvict' | 'onMiss'>

@@ -1,5 +1,5 @@
 import { createSessionTree } from '../../src/session/create-tree.ts'
-import type { EmitTarget } from '../../src/session/file-events.ts'
+import type { EmitTarget } from '../../src/session/files/file-events.ts'
 import { openWorkspace, type OpenWorkspaceOptions, type SessionWorkspace } from '../../src/session/workspace.ts'
 import { tempDir } from '@nexus/host/testing'
 

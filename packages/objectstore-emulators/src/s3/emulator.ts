@@ -77,6 +77,10 @@ export class S3Emulator {
     this.#buckets.set(name, { region, objects: new Map(), uploads: new Map(), shown: undefined })
   }
 
+  deleteBucket(name: string): void {
+    this.#buckets.delete(name)
+  }
+
   /** The keys of a bucket, in the order of listings. */
   keys(bucket: string): string[] {
     return sortedKeys(this.#bucket(bucket).objects.keys())

@@ -17,23 +17,23 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'marker-before-manifest',
     breaks: 'puts the marker where the manifest belongs, and the manifest last',
-    find: `await store.put(keys.manifest, manifestPath, waiting)
+    find: `await store.put(keys.manifest, manifestPath, { signal })
   await failpoint('snapshot:manifest-put')
-  await store.flush(waiting)
+  await store.flush({ signal })
   await failpoint('snapshot:manifest-flushed')
   await confirm(CONFIRM_AGE_MS)
-  await store.put(keys.marker, markerPath, waiting)`,
-    replace: `await store.put(keys.marker, markerPath, waiting)
+  await store.put(keys.marker, markerPath, { signal })`,
+    replace: `await store.put(keys.marker, markerPath, { signal })
   await failpoint('snapshot:manifest-put')
-  await store.flush(waiting)
+  await store.flush({ signal })
   await failpoint('snapshot:manifest-flushed')
-  await store.put(keys.manifest, manifestPath, waiting)`,
+  await store.put(keys.manifest, manifestPath, { signal })`,
     tests: [ORDER],
   },
   {
     id: 'flush-of-objects-skipped',
     breaks: 'puts the manifest while objects may not be durable',
-    find: `await store.flush(this.#waiting)
+    find: `await store.flush({ signal: this.#signal })
     await failpoint('snapshot:objects-flushed')`,
     replace: `await failpoint('snapshot:objects-flushed')`,
     tests: [ORDER],
@@ -41,7 +41,7 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'flush-of-manifest-skipped',
     breaks: 'puts the marker while the manifest may not be durable',
-    find: `await store.flush(waiting)
+    find: `await store.flush({ signal })
   await failpoint('snapshot:manifest-flushed')`,
     replace: `await failpoint('snapshot:manifest-flushed')`,
     tests: [ORDER],
@@ -49,7 +49,7 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'last-flush-skipped',
     breaks: 'says that a turn is stored while its marker may not be durable',
-    find: `await store.flush(waiting)
+    find: `await store.flush({ signal })
   await failpoint('snapshot:marker-flushed')`,
     replace: `await failpoint('snapshot:marker-flushed')`,
     tests: [ORDER],
@@ -60,9 +60,9 @@ export const commitMutants: readonly WrittenMutant[] = [
     find: `await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })
   await failpoint('snapshot:before-manifest')
   await confirm(0)
-  await store.put(keys.manifest, manifestPath, waiting)`,
+  await store.put(keys.manifest, manifestPath, { signal })`,
     replace: `await failpoint('snapshot:before-manifest')
-  await store.put(keys.manifest, manifestPath, waiting)
+  await store.put(keys.manifest, manifestPath, { signal })
   await beforeCommit({ generation: manifest.generation, nonce: manifest.nonce })`,
     tests: [unitTest('snapshot', 'does not begin to commit when noting the pair fails')],
   },

@@ -38,8 +38,10 @@ export const hydrationMutants: readonly WrittenMutant[] = [
   {
     id: 'outage-is-never-seen',
     breaks: 'takes a store that fails for one that has no manifest',
-    find: `if (isNexusError(error, 'NOT_FOUND') && error.op !== READ_LOCAL) return undefined`,
-    replace: `if (isNexusError(error)) return undefined`,
+    find: `if (isObjectNotFound(error)) return undefined
+    throw isNexusError(error)`,
+    replace: `if (isNexusError(error)) return undefined
+    throw isObjectNotFound(error)`,
     tests: [unitTest('manifest-store', 'is never "none" when the store fails')],
   },
   {

@@ -37,7 +37,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'ticks-not-started',
     breaks: 'never ticks',
-    file: `${SRC}/lifecycle/boot.ts`,
+    file: `${SRC}/lifecycle/boot/boot.ts`,
     find: `session.ticks.start()`,
     replace: ``,
     tests: [boot('ticks from its boot to its stop')],
@@ -61,7 +61,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'shared-priority-untold',
     breaks: 'says nothing of gates that share a priority',
-    file: `${SRC}/lifecycle/boot.ts`,
+    file: `${SRC}/lifecycle/boot/boot.ts`,
     find: `for (const warning of bus.sharedVetoPriorities()) options.logger.warn({}, warning)`,
     replace: ``,
     tests: [boot('warns of gates that share a priority')],
@@ -69,7 +69,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'labels-dropped',
     breaks: 'forgets the labels that the host gave a session',
-    file: `${SRC}/lifecycle/open-parts.ts`,
+    file: `${SRC}/lifecycle/boot/open-parts.ts`,
     find: `labels: options.labels }`,
     replace: `labels: {} }`,
     tests: [boot('notes the labels of the host with the session')],
@@ -77,7 +77,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'boot-keeps-the-lock',
     breaks: 'leaves the session locked after a boot that failed',
-    file: `${SRC}/lifecycle/boot.ts`,
+    file: `${SRC}/lifecycle/boot/boot.ts`,
     find: `session.lock.release()`,
     replace: ``,
     tests: [engineTest('engine-boot-steps', 'gives everything back')],
@@ -85,7 +85,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'agent-untold',
     breaks: 'does not tell plugins whose session it is',
-    file: `${SRC}/lifecycle/open-parts.ts`,
+    file: `${SRC}/lifecycle/boot/open-parts.ts`,
     find: `agentId: loaded.config.core.agentId,`,
     replace: `agentId: '',`,
     tests: [engineTest('engine-boot-steps', 'tells plugins whose it is')],
@@ -93,7 +93,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'agent-storage-shared',
     breaks: 'keeps the databases of every agent in one place',
-    file: `${SRC}/lifecycle/open-parts.ts`,
+    file: `${SRC}/lifecycle/boot/open-parts.ts`,
     find: `...(agentId === '' ? {} : { agentId }),`,
     replace: ``,
     tests: [engineTest('engine-boot-steps', 'keeps agent-scope databases apart')],
@@ -101,7 +101,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'damaged-journal-untold',
     breaks: 'keeps damage of the journal to itself',
-    file: `${SRC}/lifecycle/boot.ts`,
+    file: `${SRC}/lifecycle/boot/boot.ts`,
     find: `for (const error of damage) {`,
     replace: `for (const error of [] as string[]) {`,
     tests: [engineTest('engine-boot-steps', 'is told as one event, with file and position')],
@@ -133,7 +133,7 @@ export const lifecycleMutants: readonly WrittenMutant[] = [
   {
     id: 'last-commit-ignored',
     breaks: 'goes on with a tree that was to be given up for the last commit',
-    file: `${SRC}/lifecycle/boot.ts`,
+    file: `${SRC}/lifecycle/boot/boot.ts`,
     find: `returnToCommit: core.sessions.restart === 'last_commit',`,
     replace: `returnToCommit: false,`,
     tests: [engineTest('engine-partial-turn', 'is taken back to the last commit')],

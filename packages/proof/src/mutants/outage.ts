@@ -19,12 +19,12 @@ export const outageMutants: readonly WrittenMutant[] = [
   {
     id: 'gate-before-all',
     breaks: 'refuses an input before a cancel can be heard',
-    file: 'packages/engine/src/lifecycle/join-durability.ts',
+    file: 'packages/engine/src/lifecycle/boot/join-durability.ts',
     find: `const GATE_PRIORITY = 200`,
     replace: `const GATE_PRIORITY = -200`,
     tests: [
       {
-        file: 'packages/engine/src/lifecycle/join-durability.test.ts',
+        file: 'packages/engine/src/lifecycle/boot/join-durability.test.ts',
         name: 'asks the durability after everybody else',
       },
     ],

@@ -40,8 +40,8 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'marker-outlives-stop',
     breaks: 'leaves its marker behind after a stop',
-    find: `await store.delete(this.#marker.key, options)`,
-    replace: `void options`,
+    find: `await store.delete(this.#keys.owner, { signal })`,
+    replace: `void store`,
     tests: [
       unitTest('session-durability', 'stores everything, removes the owner marker'),
       engineTest('two-hosts/owner', 'a stop takes the marker away'),
@@ -130,7 +130,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'lost-lock-goes-on',
     breaks: 'goes on with a session whose lock another process took',
-    file: 'packages/engine/src/lifecycle/open-parts.ts',
+    file: 'packages/engine/src/lifecycle/boot/open-parts.ts',
     find: `fence.fall(new NexusError('LOCKED'`,
     replace: `void (fence, new NexusError('LOCKED'`,
     tests: [engineTest('engine-lost', 'settles its run() with the reason')],
@@ -139,7 +139,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
     id: 'lost-run-still-handles',
     breaks: 'runs handlers of a session that another process has',
     file: 'packages/engine/src/engine.ts',
-    find: `void told.finally(() => this.bus.close())`,
+    find: `void told.finally(() => this.#bus.close())`,
     replace: `void told`,
     tests: [engineTest('engine-lost', 'writes nothing from then on, runs no handler')],
   },
@@ -170,7 +170,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'failing-journal-untold',
     breaks: 'raises nothing when the journal can not be written',
-    file: 'packages/engine/src/lifecycle/open-parts.ts',
+    file: 'packages/engine/src/lifecycle/boot/open-parts.ts',
     find: `queueMicrotask(() => void request.bus.emit('core.error', payload))`,
     replace: `void payload`,
     tests: [engineTest('failing-journal', 'is one core.error')],

@@ -140,7 +140,7 @@ export const snapshotMutants: readonly WrittenMutant[] = [
   {
     id: 'engine-file-through-link',
     breaks: 'lets a link inside the session lead a write to a file of the engine',
-    file: 'packages/engine/src/session/tree-files.ts',
+    file: 'packages/engine/src/session/files/tree-files.ts',
     find: `const refused = refusal(named.relPath) !== undefined`,
     replace: `const refused = false`,
     tests: [
@@ -150,9 +150,9 @@ export const snapshotMutants: readonly WrittenMutant[] = [
   {
     id: 'record-swallowed',
     breaks: 'appends to the line of a record that lacks its newline',
-    file: 'packages/engine/src/session/tree-files.ts',
+    file: 'packages/engine/src/session/files/tree-files.ts',
     find: `return newline ? Buffer.concat([Buffer.of(NEWLINE), bytes]) : bytes`,
     replace: `return bytes`,
-    tests: [{ file: 'packages/engine/src/session/last-record.test.ts', name: 'begins a line of its own' }],
+    tests: [{ file: 'packages/engine/src/session/files/last-record.test.ts', name: 'begins a line of its own' }],
   },
 ]

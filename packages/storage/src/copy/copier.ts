@@ -24,7 +24,7 @@ export type CopyJob =
       readonly destPath: string
       readonly alias: string | undefined
       /** In a process of its own, whose locks count where this one has lost its own. */
-      readonly inChild?: true
+      readonly inChild?: boolean
     }
 
 /** What the copier runs with. */
@@ -123,7 +123,7 @@ export class Copier {
 
   async #perform(job: CopyJob, abort: SharedArrayBuffer): Promise<CopyOutcome> {
     const { pool, busyTimeoutMs, failpoint, logger } = this.#options
-    if (job.kind === 'foreign' && job.inChild) return copyInChild(toTask(job, busyTimeoutMs), abort)
+    if (job.kind === 'foreign' && job.inChild === true) return copyInChild(toTask(job, busyTimeoutMs), abort)
     const beforeRetry = (): void => {
       if (job.kind === 'checkpoint') return
       discardDestination(job.destPath)

@@ -1,6 +1,7 @@
 import { basename, join, resolve } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { AsyncLock, Slices, type Logger, type SyncFailpoint } from '@nexus/host'
+import { checkpointConnection } from '../copy/checkpoint.ts'
 import type { Copier } from '../copy/copier.ts'
 import type { Connection } from '../open/connection.ts'
 import { fileSizeBytes } from '../open/file-size.ts'
@@ -14,7 +15,7 @@ import type { PageRange } from './page-ranges.ts'
 import type { PageStep } from './page-steps.ts'
 import { Pin } from './pin.ts'
 import { PinnedDatabase } from './pinned-database.ts'
-import { copiedImage, lateImage, serializedImage } from './plain-image.ts'
+import { copiedImage, lateImage, openWithoutWaiting, serializedImage } from './plain-image.ts'
 import { WalMismatchError } from './wal-frames.ts'
 import { isSameState, readWalIndex, type WalIndex } from './wal-index.ts'
 
@@ -43,6 +44,8 @@ export interface CaptureRequest {
 
 /** A WAL of so many frames is emptied without waiting for the next capture. */
 const LONG_WAL_FRAMES = 1000
+/** One that writers keep from being emptied is emptied under the write lock. */
+const TOO_LONG_WAL_FRAMES = 4 * LONG_WAL_FRAMES
 /** A pin on a database that has not changed for so long is let go. */
 const IDLE_MS = 10 * 60_000
 
@@ -160,9 +163,9 @@ export class CapturedDatabase {
     this.#forget()
     const { pluginId, place } = this.#database
     const destPath = join(resolve(dir), pluginId, basename(place.path))
-    const job = { kind: 'foreign' as const, place, destPath, alias: undefined }
-    if (locks === 'lost') this.#tellLoss()
-    await this.#context.copier.run(locks === 'lost' ? { ...job, inChild: true } : job, signal)
+    const inChild = locks === 'lost'
+    if (inChild) this.#tellLoss()
+    await this.#context.copier.run({ kind: 'foreign', place, destPath, alias: undefined, inChild }, signal)
     return this.#hold(copiedImage(destPath), { dir, signal, since })
   }
 
@@ -258,7 +261,10 @@ export class CapturedDatabase {
   }
 
   async #advance(pinned: PinnedDatabase): Promise<void> {
-    const changed = await inSlices(pinned.advance())
+    this.#note(await inSlices(pinned.advance()))
+  }
+
+  #note(changed: readonly PageRange[] | undefined): void {
     if (changed === undefined) this.#forget()
     else this.#log.note(changed)
   }
@@ -269,8 +275,11 @@ export class CapturedDatabase {
     const { pluginId, place } = this.#database
     const moveOn = (): Promise<void> =>
       this.#lock.run(async () => {
-        if (this.#held !== undefined || this.#pinned === undefined || this.#pinned.isSettled) return
-        await this.#advance(this.#pinned)
+        const pinned = this.#pinned
+        if (this.#held !== undefined || pinned === undefined || pinned.isSettled) return
+        await this.#advance(pinned)
+        if (pinned.isSettled || pinned.index.lastFrame - pinned.backfilled > LONG_WAL_FRAMES) return
+        if (pinned.index.lastFrame > TOO_LONG_WAL_FRAMES) this.#overtakeWriters(pinned)
       })
     const work = async (): Promise<void> => {
       await moveOn()
@@ -297,6 +306,25 @@ export class CapturedDatabase {
     return sizeBytes <= this.#context.smallBytes
   }
 
+  /**
+   * Moves the last frames and the pin while nobody can commit. All in one go: a plugin that waits for the write lock blocks this
+   * thread, which alone can give it back.
+   */
+  #overtakeWriters(pinned: PinnedDatabase): void {
+    const { place } = this.#database
+    const writer = openWithoutWaiting(place)
+    const checkpoints = openWithoutWaiting(place)
+    try {
+      writer.exec('BEGIN IMMEDIATE')
+      checkpointConnection(checkpoints, 0, true)
+      this.#note(atOnce(pinned.advance()))
+    } finally {
+      checkpoints.close()
+      // Ends its transaction.
+      writer.close()
+    }
+  }
+
   #tellLoss(): void {
     if (this.#isLossTold) return
     this.#isLossTold = true
@@ -307,6 +335,13 @@ export class CapturedDatabase {
         'closed the file outside SQLite (readFile, a hash, a copy), or a second SQLite library did. A child process copies it ' +
         'whole at every capture until its plugin closes it and opens it again',
     )
+  }
+}
+
+function atOnce<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
   }
 }
 

@@ -57,6 +57,11 @@ export class PinnedDatabase {
     return this.#present.index
   }
 
+  /** So many frames of it were in the file when it was pinned. */
+  get backfilled(): number {
+    return this.#present.backfilled
+  }
+
   get pageSize(): number {
     return this.#present.pageSize
   }
@@ -167,11 +172,12 @@ export class PinnedDatabase {
 
 /**
  * Whether the WAL that is there now holds every change since a pinned state. Of the same generation it does. It can have been
- * begun anew only when the pin stood on an empty WAL, and then nothing could be moved into the file, so that it happened once.
+ * begun anew only when the pin stood on a WAL that was in the file, and then none of the new one could be moved there, so that it
+ * happened once. The first frame of an empty WAL may come with salts that tell nothing about the ones before.
  */
 function isTraceable(before: State, index: WalIndex): boolean {
-  const restarts = restartsBetween(before.index, index)
-  return restarts === 0 ? before.index.salts.equals(index.salts) : restarts === 1 && isInFile(before)
+  if (before.index.salts.equals(index.salts) || before.index.lastFrame === 0) return true
+  return isInFile(before) && restartsBetween(before.index, index) === 1
 }
 
 function resumeAfter({ lastFrame, checksum }: WalIndex): { frame: number; checksum: Checksum } | undefined {

@@ -19,6 +19,7 @@ export interface CaseOptions {
   /** Default 0: every database is pinned. */
   readonly smallBytes?: number
   readonly logger?: Logger
+  readonly journalMode?: 'WAL' | 'DELETE'
 }
 
 /** A database, its capture, and a consumer that keeps the image up to date from what each instant says has changed. */
@@ -31,27 +32,37 @@ export class CaptureCase {
   /** Called at each step of a capture. */
   onStep: (step: PageStep) => void = () => undefined
   image: Buffer = Buffer.alloc(0)
+  /** The copies that SQLite had to make. */
+  readonly copies: ('here' | 'in a child')[] = []
   readonly #context: CaptureContext
   #pins: Connection[] = []
   #since: string | undefined
   #copies = 0
 
-  constructor({ pageSize = 4096, autoVacuum = 'none', smallBytes = 0, logger = silentLogger }: CaseOptions = {}) {
+  constructor({
+    pageSize = 4096,
+    autoVacuum = 'none',
+    smallBytes = 0,
+    logger = silentLogger,
+    journalMode = 'WAL',
+  }: CaseOptions = {}) {
     this.db = this.connect()
     this.db.pragma(`page_size = ${pageSize}`)
     this.db.pragma(`auto_vacuum = ${autoVacuum}`)
-    this.db.pragma('journal_mode = WAL')
+    this.db.pragma(`journal_mode = ${journalMode}`)
     this.db.exec('CREATE TABLE rows (id INTEGER PRIMARY KEY, body BLOB NOT NULL)')
-    const copies = new Copier({ busyTimeoutMs: 2000, pool: processCopyPool(), logger, failpoint: undefined })
+    const copies = new Copier({ busyTimeoutMs: 20, pool: processCopyPool(), logger, failpoint: undefined })
     const checkpoints = this.connect()
     let taken = 0
     this.#context = {
-      // Checkpoints in place and without syncing, so that a capture takes milliseconds. The worker's are another test's.
+      // In place and without syncing, so that a capture takes milliseconds. Workers and children have tests of their own.
       copier: {
-        run: async (job, signal) =>
-          job.kind === 'checkpoint'
-            ? { sizeBytes: 0, checkpoint: checkpointConnection(checkpoints, 0, job.keepWal) }
-            : copies.run(job, signal),
+        run: async (job, signal) => {
+          if (job.kind === 'checkpoint')
+            return { sizeBytes: 0, checkpoint: checkpointConnection(checkpoints, 0, job.keepWal) }
+          this.copies.push(job.kind === 'foreign' && job.inChild ? 'in a child' : 'here')
+          return copies.run(job.kind === 'foreign' ? { ...job, inChild: false } : job, signal)
+        },
       },
       logger,
       smallBytes,
@@ -86,6 +97,7 @@ export class CaptureCase {
 
   #connectPin(): Connection {
     const db = new Database(this.path, { readonly: true, timeout: 0 })
+    db.pragma('schema_version')
     this.#pins.push(db)
     return db
   }

@@ -1,10 +1,10 @@
 import { crc32c } from '@nexus/host'
-import { digestOf } from './chunk.ts'
-import { DamagedObjectError, type ObjectRange } from './damage.ts'
+import { digestOf } from './bytes/chunk.ts'
+import { DamagedObjectError, type ObjectRange } from './bytes/damage.ts'
 import { type CommitHeader, headerJson } from './header.ts'
 import { parseHeader } from './header-parse.ts'
-import { MAX_HEADER_BYTES } from './limits.ts'
-import { compress, decompressFrame } from './zstd.ts'
+import { MAX_HEADER_BYTES } from './bytes/limits.ts'
+import { compress, decompressFrame } from './bytes/zstd.ts'
 
 const MAGIC = Buffer.from('NXC1')
 const END_MAGIC = Buffer.from('1CXN')

@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { keyFault } from '@nexus/objectstore'
-import type { Codec } from './chunk.ts'
-import { DamagedObjectError, type ObjectRange, quote } from './damage.ts'
+import type { Codec } from './bytes/chunk.ts'
+import { DamagedObjectError, type ObjectRange, quote } from './bytes/damage.ts'
 import {
   COMMIT_KINDS,
   type CommitHeader,
@@ -12,7 +12,7 @@ import {
   type TreeTotals,
 } from './header.ts'
 import type { PageRef } from './inner-page.ts'
-import { FORMAT_VERSION, MAX_ENTRIES, MAX_LISTED, MAX_NAME_BYTES, MAX_PACKS, MAX_PAGE_BYTES } from './limits.ts'
+import { FORMAT_VERSION, MAX_ENTRIES, MAX_LISTED, MAX_NAME_BYTES, MAX_PACKS, MAX_PAGE_BYTES } from './bytes/limits.ts'
 import { packFault, type PackEntry } from './pack-table-page.ts'
 
 type Fields = Readonly<Record<string, unknown>>

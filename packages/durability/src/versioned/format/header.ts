@@ -1,5 +1,5 @@
 import type { MixedFrom } from '../../tree/committed.ts'
-import type { FORMAT_VERSION } from './limits.ts'
+import type { FORMAT_VERSION } from './bytes/limits.ts'
 import type { PageRef } from './inner-page.ts'
 import type { PackEntry } from './pack-table-page.ts'
 

@@ -1,4 +1,4 @@
-import type { ChunkRef } from './chunk.ts'
+import type { ChunkRef } from './bytes/chunk.ts'
 
 /** A file. One of more than 64 chunks goes on in {@link MoreEntry}. */
 export interface FileEntry {

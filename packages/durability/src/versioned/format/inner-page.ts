@@ -1,7 +1,7 @@
-import { ByteWriter } from './byte-writer.ts'
-import { readRef, writeRef, type ChunkRef } from './chunk.ts'
-import { type ObjectRange, quote } from './damage.ts'
-import { MAX_PAGE_BYTES } from './limits.ts'
+import { ByteWriter } from './bytes/byte-writer.ts'
+import { readRef, writeRef, type ChunkRef } from './bytes/chunk.ts'
+import { type ObjectRange, quote } from './bytes/damage.ts'
+import { MAX_PAGE_BYTES } from './bytes/limits.ts'
 import { beginPage, checkOrder, KeyReader, KeyWriter, openPage } from './page.ts'
 
 /** A page as it is listed. */

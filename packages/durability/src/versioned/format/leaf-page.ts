@@ -1,10 +1,10 @@
 import { keyFault } from '@nexus/objectstore'
-import type { ByteReader } from './byte-reader.ts'
-import { ByteWriter } from './byte-writer.ts'
-import { readRef, writeRef, type ChunkRef } from './chunk.ts'
-import { type ObjectRange, quote } from './damage.ts'
+import type { ByteReader } from './bytes/byte-reader.ts'
+import { ByteWriter } from './bytes/byte-writer.ts'
+import { readRef, writeRef, type ChunkRef } from './bytes/chunk.ts'
+import { type ObjectRange, quote } from './bytes/damage.ts'
 import { chunkCount, chunkLength, keyOf, type IndexEntry, type LinkEntry, type MoreEntry } from './index-entry.ts'
-import { MAX_CHUNK_BYTES, MAX_ENTRY_REFS, MAX_TEXT_BYTES, MIN_CHUNK_BYTES } from './limits.ts'
+import { MAX_CHUNK_BYTES, MAX_ENTRY_REFS, MAX_TEXT_BYTES, MIN_CHUNK_BYTES } from './bytes/limits.ts'
 import { beginPage, checkOrder, KeyReader, KeyWriter, openPage, readText, writeText } from './page.ts'
 
 const TYPES: readonly IndexEntry['type'][] = ['file', 'dir', 'link', 'more']

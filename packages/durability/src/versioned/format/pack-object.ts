@@ -1,7 +1,7 @@
 import { crc32c } from '@nexus/host'
-import type { Codec, StoredChunk } from './chunk.ts'
-import { DamagedObjectError } from './damage.ts'
-import { MAX_CHUNK_BYTES } from './limits.ts'
+import type { Codec, StoredChunk } from './bytes/chunk.ts'
+import { DamagedObjectError } from './bytes/damage.ts'
+import { MAX_CHUNK_BYTES } from './bytes/limits.ts'
 
 /** What a pack begins with. Chunks follow, each where the one before ends. */
 export const PACK_MAGIC: Buffer = Buffer.from('NXK1')

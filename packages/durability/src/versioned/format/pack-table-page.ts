@@ -1,7 +1,7 @@
-import { ByteWriter } from './byte-writer.ts'
-import type { ByteReader } from './byte-reader.ts'
-import { type ObjectRange, quote } from './damage.ts'
-import { MAX_NAME_BYTES } from './limits.ts'
+import { ByteWriter } from './bytes/byte-writer.ts'
+import type { ByteReader } from './bytes/byte-reader.ts'
+import { type ObjectRange, quote } from './bytes/damage.ts'
+import { MAX_NAME_BYTES } from './bytes/limits.ts'
 import { beginPage, openPage, readText, writeText } from './page.ts'
 
 /** An object that a commit takes payload from. */

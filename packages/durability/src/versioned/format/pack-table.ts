@@ -1,5 +1,5 @@
-import type { ChunkRef } from './chunk.ts'
-import { DamagedObjectError, type ObjectRange } from './damage.ts'
+import type { ChunkRef } from './bytes/chunk.ts'
+import { DamagedObjectError, type ObjectRange } from './bytes/damage.ts'
 import type { CommitHeader } from './header.ts'
 import type { PackEntry } from './pack-table-page.ts'
 

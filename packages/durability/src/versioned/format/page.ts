@@ -1,10 +1,10 @@
 import { isUtf8 } from 'node:buffer'
-import { ByteReader } from './byte-reader.ts'
-import type { ByteWriter } from './byte-writer.ts'
-import { DamagedObjectError, type ObjectRange, quote } from './damage.ts'
-import { type ChunkRef, decodeChunk } from './chunk.ts'
-import { MAX_PAGE_BYTES, MAX_TEXT_BYTES } from './limits.ts'
-import { frameContentBytes } from './zstd.ts'
+import { ByteReader } from './bytes/byte-reader.ts'
+import type { ByteWriter } from './bytes/byte-writer.ts'
+import { DamagedObjectError, type ObjectRange, quote } from './bytes/damage.ts'
+import { type ChunkRef, decodeChunk } from './bytes/chunk.ts'
+import { MAX_PAGE_BYTES, MAX_TEXT_BYTES } from './bytes/limits.ts'
+import { frameContentBytes } from './bytes/zstd.ts'
 
 /** What a page holds: entries of the tree, pages of entries, or objects with payload. */
 export type PageKind = 'leaf' | 'inner' | 'packs'

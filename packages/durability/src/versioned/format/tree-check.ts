@@ -1,8 +1,8 @@
-import { DamagedObjectError, type ObjectRange, quote } from './damage.ts'
+import { DamagedObjectError, type ObjectRange, quote } from './bytes/damage.ts'
 import type { TreeTotals } from './header.ts'
 import { chunkCount, chunkLength, type FileEntry, type IndexEntry, keyOf } from './index-entry.ts'
 import type { PageRef } from './inner-page.ts'
-import { MAX_ENTRY_REFS } from './limits.ts'
+import { MAX_ENTRY_REFS } from './bytes/limits.ts'
 import type { PackTable } from './pack-table.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { readSync } from 'node:fs'
-import { digestOf, encodeChunk, type StoredChunk } from '../format/chunk.ts'
+import { digestOf, encodeChunk, type StoredChunk } from '../format/bytes/chunk.ts'
 
 /** What a reading of a file goes by. */
 export interface ChunkSteps {

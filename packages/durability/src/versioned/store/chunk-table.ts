@@ -1,4 +1,4 @@
-import type { ChunkRef } from '../format/chunk.ts'
+import type { ChunkRef } from '../format/bytes/chunk.ts'
 
 const FIRST_CAPACITY = 256
 const NONE = -1

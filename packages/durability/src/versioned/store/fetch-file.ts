@@ -1,6 +1,6 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { fromSystemError } from '@nexus/errors'
-import { decodeChunk } from '../format/chunk.ts'
+import { decodeChunk } from '../format/bytes/chunk.ts'
 import { chunkLength } from '../format/index-entry.ts'
 import { GoneObjectError, type RangeOptions, type RangeReader } from './range-reader.ts'
 import type { TreeState } from './tree-state.ts'

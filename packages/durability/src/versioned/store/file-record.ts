@@ -1,7 +1,7 @@
 import * as crypto from 'node:crypto'
 import type { CommittedFile } from '../../tree/committed.ts'
 import type { FileStat } from '../../tree/tree-stat.ts'
-import { MAX_ENTRY_REFS } from '../format/limits.ts'
+import { MAX_ENTRY_REFS } from '../format/bytes/limits.ts'
 import type { ChunkTable } from './chunk-table.ts'
 
 /** What a file record is made of. */
@@ -38,6 +38,12 @@ export class FileRecord implements CommittedFile {
 
   get mtime_ns(): string {
     return String(this.mtimeNs)
+  }
+
+  /** Whether a chunk has this digest. */
+  hasChunk(index: number, digest: Buffer): boolean {
+    const id = this.chunks[index]
+    return id !== undefined && this.#table.digest(id).equals(digest)
   }
 
   /** Of the content where it is one chunk, else of the digests of its chunks one behind the other: the same for the same content. */

@@ -1,11 +1,11 @@
 import { pathRecord } from '../../tree/committed.ts'
 import type { Slices } from '@nexus/host'
-import { DamagedObjectError, type ObjectRange } from '../format/damage.ts'
+import { DamagedObjectError, type ObjectRange } from '../format/bytes/damage.ts'
 import type { CommitHeader } from '../format/header.ts'
 import { type FileEntry, type IndexEntry, keyOf } from '../format/index-entry.ts'
 import { decodeInner, type PageRef } from '../format/inner-page.ts'
 import { decodeLeaf } from '../format/leaf-page.ts'
-import { MAX_ENTRY_REFS } from '../format/limits.ts'
+import { MAX_ENTRY_REFS } from '../format/bytes/limits.ts'
 import { decodePackTable, type PackEntry } from '../format/pack-table-page.ts'
 import { PackTable } from '../format/pack-table.ts'
 import { expandPage } from '../format/page.ts'
@@ -45,15 +45,8 @@ export async function loadTree(
   commit: WholeCommit,
   options: LoadOptions,
 ): Promise<LoadedTree> {
-  const { header, headerSha256, base } = commit
-  const name = objects.nameOf(header.generation)
-  const headerRange: ObjectRange = { object: name, offset: 0, length: base }
-  const own: PackEntry = { n: header.n, name, size: commit.bytes.length, base, live: 0 }
-  const listed = new PackTable(own, header.packs, header.next_n, headerRange)
-  const packs = header.pack_pages.length === 0 ? header.packs : []
-  const pages = await readPages(new RangeReader(objects, listed, commit), header.pack_pages, options)
-  for (const { bytes, range } of pages) packs.push(...decodePackTable(bytes, range))
-  const table = header.pack_pages.length === 0 ? listed : new PackTable(own, packs, header.next_n, headerRange)
+  const { header, headerSha256 } = commit
+  const { own, packs, table, range: headerRange } = await readPacks(objects, commit, options)
   const reader = new RangeReader(objects, table, commit)
   const state = emptyState(header, headerSha256)
   state.packs = new Map([...packs, own].map((pack) => [pack.n, { ...pack, live: 0 }]))
@@ -61,6 +54,28 @@ export async function loadTree(
   state.innerPages = header.index.depth === 2 ? header.index.pages : []
   await fill(state, await leafPages(reader, header, options), { reader, table, header, headerRange, options })
   return { state, header, reader }
+}
+
+/**
+ * The objects that a commit takes something from: itself, and the others by ascending number.
+ *
+ * @throws DamagedObjectError; GoneObjectError where a page of the table was reclaimed meanwhile
+ */
+export async function readPacks(
+  objects: SessionObjects,
+  commit: WholeCommit,
+  options: LoadOptions,
+): Promise<{ own: PackEntry; packs: readonly PackEntry[]; table: PackTable; range: ObjectRange }> {
+  const { header, base, bytes: whole } = commit
+  const name = objects.nameOf(header.generation)
+  const range: ObjectRange = { object: name, offset: 0, length: base }
+  const own: PackEntry = { n: header.n, name, size: whole.length, base, live: 0 }
+  const listed = new PackTable(own, header.packs, header.next_n, range)
+  if (header.pack_pages.length === 0) return { own, packs: header.packs, table: listed, range }
+  const packs: PackEntry[] = []
+  const pages = await readPages(new RangeReader(objects, listed, commit), header.pack_pages, options)
+  for (const { bytes, range: at } of pages) for (const pack of decodePackTable(bytes, at)) packs.push(pack)
+  return { own, packs, table: new PackTable(own, packs, header.next_n, range), range }
 }
 
 /** A commit without a tree. */
@@ -81,6 +96,7 @@ export function emptyState(header: CommitHeader, headerSha256: string): TreeStat
     totals: { files: 0, dirs: 0, links: 0, bytes: 0 },
     journalLastSeq: journal.last_seq,
     unstored,
+    rereadFrom: undefined,
     mixedFrom,
   }
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { engineTempName } from '@nexus/host'
 import type { UploadedPack } from '../core/session-record.ts'
 import { type PackName, packFile, packKey } from '../core/versioned-keys.ts'
-import type { ChunkRef, StoredChunk } from '../format/chunk.ts'
+import type { ChunkRef, StoredChunk } from '../format/bytes/chunk.ts'
 import { encodePackEnd, PACK_MAGIC, packItem, type PackItem } from '../format/pack-object.ts'
 import type { PackEntry } from '../format/pack-table-page.ts'
 import { type SessionPlace, waiting } from './session-objects.ts'
@@ -72,7 +72,7 @@ export class PayloadSpool {
   /** Takes a chunk, whose bytes must not change any more. */
   async add(chunk: StoredChunk): Promise<Spot> {
     if (this.#failure !== undefined) throw this.#failure.error
-    if (this.#open.bytes + chunk.stored.length > PACK_BYTES) await this.#pack()
+    while (this.#open.bytes + chunk.stored.length > PACK_BYTES) await this.#pack()
     const spot = { pack: this.#open, offset: this.#open.bytes, length: chunk.stored.length, codec: chunk.codec }
     this.#open.items.push(packItem(chunk, PACK_MAGIC.length + this.#open.bytes))
     this.#open.parts.push(chunk.stored)

@@ -12,6 +12,7 @@ import { emptyState } from './load-tree.ts'
 import { PayloadSpool, type SpoolOptions } from './payload-spool.ts'
 import { containersOf } from './containers.ts'
 import { moveOut } from './repack-move.ts'
+import { rereadContent } from './reread.ts'
 import { type SessionObjects, waiting } from './session-objects.ts'
 import { TreeDraft } from './tree-draft.ts'
 import type { TreeState } from './tree-state.ts'
@@ -65,6 +66,9 @@ export interface PreparedCommit extends CommitId {
   accept: () => TreeState
 }
 
+/** What a turn may wait for the rereading of old content; the end of a session takes the time it needs. */
+const REREAD_MS = 3
+
 /** Reads a captured tree and makes the commit that follows. All payload that doesn't ride in it is stored and flushed. */
 export async function prepareSnapshot(
   context: CommitContext,
@@ -80,6 +84,10 @@ export async function prepareSnapshot(
     const { draft } = open
     const { sessionId } = objects.place
     const { lastStartNs } = base
+    if (parent !== undefined && verifyContent === 'auto') {
+      const maxMs = captured.trigger === 'shutdown' ? Infinity : REREAD_MS
+      parent.rereadFrom = await rereadContent(parent, { cursor, slices, maxMs, logger, sessionId })
+    }
     const reading = { sessionId, captured, parent, draft, lastStartNs, verifyContent, logger, failpoint, signal }
     const found = await new CapturedTreeReader(reading).read()
     await failpoint('snapshot:read')

@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { forEachBounded } from '@nexus/objectstore'
-import type { ChunkRef } from '../format/chunk.ts'
-import { DamagedObjectError, type ObjectRange } from '../format/damage.ts'
+import type { ChunkRef } from '../format/bytes/chunk.ts'
+import { DamagedObjectError, type ObjectRange } from '../format/bytes/damage.ts'
 import type { PackTable } from '../format/pack-table.ts'
 import type { SessionObjects, WholeCommit } from './session-objects.ts'
 

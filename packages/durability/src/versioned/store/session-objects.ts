@@ -5,7 +5,7 @@ import { engineTempName } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
 import { commitKey } from '../core/versioned-keys.ts'
 import { type CommitParts, decodeCommit, decodeHead, type ReadHeader } from '../format/commit-object.ts'
-import type { ObjectRange } from '../format/damage.ts'
+import type { ObjectRange } from '../format/bytes/damage.ts'
 import { decodeTombstone, isTombstone } from '../format/tombstone.ts'
 
 /** Where the objects of one session lie. */

@@ -1,9 +1,9 @@
 import type { Committed, CommittedDir, CommittedLink, MixedFrom } from '../../tree/committed.ts'
-import type { ChunkRef } from '../format/chunk.ts'
+import type { ChunkRef } from '../format/bytes/chunk.ts'
 import type { CommitLink, TreeTotals } from '../format/header.ts'
 import { type IndexEntry, moreKey } from '../format/index-entry.ts'
 import type { PageRef } from '../format/inner-page.ts'
-import { MAX_ENTRY_REFS } from '../format/limits.ts'
+import { MAX_ENTRY_REFS } from '../format/bytes/limits.ts'
 import type { PackEntry } from '../format/pack-table-page.ts'
 import type { ChunkTable } from './chunk-table.ts'
 import type { FileRecord } from './file-record.ts'
@@ -24,6 +24,12 @@ export interface TreeContent {
   links: Record<string, CommittedLink>
 }
 
+/** Where rereading goes on: at this chunk of this file. */
+export interface RereadPosition {
+  path: string
+  chunk: number
+}
+
 /** One commit, held so that the next one can be made from it. */
 export interface TreeState extends TreeContent {
   commit: CommitLink & { instanceId: string; kind: string }
@@ -41,6 +47,8 @@ export interface TreeState extends TreeContent {
   totals: TreeTotals
   journalLastSeq: number
   unstored: readonly string[]
+  /** Where the next snapshot goes on with rereading; undefined: at the beginning. */
+  rereadFrom: RereadPosition | undefined
   mixedFrom: MixedFrom | undefined
 }
 

@@ -1,4 +1,4 @@
-import type { SessionTreeWriter } from '../../../src/session/raw-writers.ts'
+import type { SessionTreeWriter } from '../../../src/session/files/raw-writers.ts'
 import { announcesWrites, findRawWriters, type RawWrite } from './find-raw-writers.ts'
 
 /** A source as the check reads it. */
@@ -50,7 +50,7 @@ export function explainVerdict({ silent, stale }: WriterVerdict): string {
       '  1. write through the workspace: session.writeFile() or session.appendFile() announce what they do;',
       '  2. keep the raw write and call session.announceWrite(absPath, existed) or announceAppend(absPath, bytes) after it;',
       '  3. if nobody needs to hear of it, add a row that says why to sessionTreeWriters() in',
-      '     packages/engine/src/session/raw-writers.ts.',
+      '     packages/engine/src/session/files/raw-writers.ts.',
     )
   }
   if (stale.length > 0) {

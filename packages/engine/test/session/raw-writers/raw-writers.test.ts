@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import { sessionTreeWriters, type SessionTreeWriter } from '../../../src/session/raw-writers.ts'
+import { sessionTreeWriters, type SessionTreeWriter } from '../../../src/session/files/raw-writers.ts'
 import { announcesWrites, findRawWriters } from './find-raw-writers.ts'
 import { explainVerdict, judgeWriters, type ScannedSource } from './judge-writers.ts'
 
