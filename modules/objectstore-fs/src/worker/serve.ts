@@ -1,6 +1,5 @@
 import { closeSync, openSync } from 'node:fs'
 import type { MessagePort } from 'node:worker_threads'
-import type { FsFailpoint } from '../disk/failpoint.ts'
 import { runOperation } from './operations.ts'
 import { createBucketContext } from '../object/bucket-context.ts'
 import { toWire } from '../errors.ts'
@@ -14,7 +13,7 @@ const RECLAIM_EVERY_MS = 10 * 60 * 1000
 export function serve(port: MessagePort, { options, activity, internals }: WorkerData): void {
   const words = new Int32Array(activity)
   const { hang, slowMsPerMiB = 0 } = internals
-  const slowly = (name: FsFailpoint): void => {
+  const slowly = (name: string): void => {
     if (name === 'fs:chunk-copied')
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, (slowMsPerMiB * context.chunk.length) / 2 ** 20)
   }
