@@ -57,6 +57,21 @@ export async function loadTree(
 }
 
 /**
+ * The pages of entries of a commit, none of them read, and the way to them.
+ *
+ * @throws as {@link loadTree} does
+ */
+export async function openIndex(
+  objects: SessionObjects,
+  commit: WholeCommit,
+  options: LoadOptions,
+): Promise<{ pages: PageRef[]; reader: RangeReader }> {
+  const { table } = await readPacks(objects, commit, options)
+  const reader = new RangeReader(objects, table, commit)
+  return { pages: await leafPages(reader, commit.header, options), reader }
+}
+
+/**
  * The objects that a commit takes something from: itself, and the others by ascending number.
  *
  * @throws DamagedObjectError; GoneObjectError where a page of the table was reclaimed meanwhile
