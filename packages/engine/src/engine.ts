@@ -13,9 +13,8 @@ import { watchTermination } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
 import type { SessionJournal } from './plugins/plugin-views.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
-import type { InputOutcome } from './input-outcome.ts'
 import type { ReplayOptions, ReplayReport } from './replay/replay-report.ts'
-import { engineStatus, type EngineStatus, type Phase } from './status.ts'
+import { engineStatus, type EngineStatus, type InputOutcome, type Phase } from './status.ts'
 
 /**
  * One run of one session: boot it, give it inputs, commit, stop or abandon it.

@@ -3,9 +3,8 @@ export { isNexusError, NexusError, type ErrorCode } from '@nexus/errors'
 
 // A run: boot it, give it inputs, commit, stop
 export { Engine } from './engine.ts'
-export type { InputOutcome } from './input-outcome.ts'
 export type { EngineOptions, StopOptions } from './engine-options.ts'
-export type { EngineStatus, Phase } from './status.ts'
+export type { EngineStatus, InputOutcome, Phase } from './status.ts'
 
 // A session, taken once more
 export type { ReplayDifference, ReplayedEvent, ReplayOptions, ReplayReport } from './replay/replay-report.ts'
