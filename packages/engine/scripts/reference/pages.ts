@@ -1,4 +1,4 @@
-import { eventReferencePage } from '../../bus/event-reference.ts'
+import { eventReferencePage } from './event-page.ts'
 import { configJsonSchema } from './json-schema.ts'
 import { configReferencePage } from './config-page.ts'
 
