@@ -5,6 +5,7 @@ const config: UserConfig = {
   ...base,
   entry: {
     index: 'src/index.ts',
+    config: 'src/config.ts',
     failpoints: 'src/failpoints.ts',
     journal: 'src/journal.ts',
     manifest: 'src/manifest.ts',

@@ -30,7 +30,11 @@ describe('the command line', () => {
     [['demo'], '--import'],
     [['demo', '--import', 'x', '--seed', 'many'], '--seed'],
     [['demo', '--import', 'x', '--seed', '-1'], '--seed'],
-    [['demo', '--import', 'x', '--verbose'], '--verbose'],
+    [['demo', '--import', 'x', '--loud'], '--loud'],
+    [['demo', '--import', 'x', '--import', 'y'], '--import'],
+    [['sessions', 'lits'], 'list'],
+    [['sessions', 'show'], 'id'],
+    [['sessions', 'show', 's1', '--from', 'moon'], 'local'],
     [['run'], '--config'],
     [['run', '-c', 'x.yaml', 'more'], 'arguments'],
   ])('refuses %j before anything is touched and names what is wrong', async (args, named) => {

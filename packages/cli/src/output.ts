@@ -8,6 +8,10 @@ export interface Output {
   piece: (text: string) => void
   /** A line about progress or failure, on standard error. */
   note: (text: string) => void
+  /** Whether standard output shows colours. Default false. */
+  colours?: boolean
+  /** Characters in a line of the terminal; undefined when it is none: nothing is cut then. */
+  columns?: number | undefined
 }
 
 /** The standard streams of this process. */
@@ -15,6 +19,12 @@ export const terminalOutput: Output = {
   line: (text) => void process.stdout.write(`${text}\n`),
   piece: (text) => void process.stdout.write(text),
   note: (text) => void process.stderr.write(`${text}\n`),
+  get colours() {
+    return process.stdout.isTTY && (process.env['NO_COLOR'] ?? '') === '' && process.env['TERM'] !== 'dumb'
+  },
+  get columns() {
+    return process.stdout.isTTY ? process.stdout.columns : undefined
+  },
 }
 
 /** Lays rows out in columns, padded with spaces; the last column is left as long as it is. */

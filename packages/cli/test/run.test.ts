@@ -104,7 +104,7 @@ describe('nexus run', () => {
     const path = join(tempDir(), 'bad.yaml')
     writeFileSync(path, 'core: { object_stor: {} }')
     const { code, notes } = await run(['-c', path, '--script', 'x', '--input', 'x'])
-    expect(code).toBe(1)
+    expect(code).toBe(2)
     expect(notes.join('\n')).toContain('object_store')
   })
 })

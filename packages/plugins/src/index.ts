@@ -16,6 +16,16 @@ export { noteTools } from './tools/notes.ts'
 export { tokenBudget } from './gate/token-budget.ts'
 export { cancelControl, type CancelControl } from './control/cancel.ts'
 
+// Evaluation
+export { evalCase, type EvalCase, type EvalVerdict } from './eval/eval-case.ts'
+export {
+  runEval,
+  type EvalCaseInput,
+  type EvalCaseResult,
+  type EvalRunOptions,
+  type EvalRunResult,
+} from './eval/run-eval.ts'
+
 // For plugins of your own
 export { defineTool, serveTools, type ServedTools, type Tool, type ToolRun } from './tools/serve-tools.ts'
 export { ModelCalls } from './llm/ask-model.ts'

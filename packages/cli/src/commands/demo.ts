@@ -5,27 +5,26 @@ import { type Command, InvalidArgumentError, Option } from '@commander-js/extra-
 import { COMPLETED_TURNS } from '../demo/librarian.ts'
 import { tellStory, type Story } from '../demo/story.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
+import type { Frame } from '../frame/frame.ts'
 import { formatBytes, progressBar, table, type Output } from '../output.ts'
+import { UsageError } from '../usage-error.ts'
 
 /** Adds `nexus demo`: its exit code is 0 only when nothing differs. */
-export function demoCommand(program: Command, output: Output, done: (code: ExitCode) => void): void {
+export function demoCommand(program: Command, frame: Frame): void {
   program
     .command('demo')
     .summary('kill a session in the middle of a turn and resume it elsewhere')
     .description(
       `Runs a session of ${COMPLETED_TURNS} turns over real documents in one process, kills it with SIGKILL inside the next turn, resumes the session in a second process with an empty disk, and compares.`,
     )
-    .requiredOption(
-      '--import <module>',
-      'the object-store backend to load, a package name or a path, e.g. @nexus/objectstore-fs',
-    )
-    .option('--backend <name>', 'the name it registers under', 'fs')
+    .option('--backend <name>', 'the name that the backend of --import registers under', 'fs')
     .addOption(
       new Option('--seed <n>', "what the run's random content is made of (default: the time)").argParser(seedOf),
     )
     .option('--keep', 'leave both hosts and the bucket on disk and say where', false)
-    .option('--json', 'print the result as one JSON object', false)
-    .action(async (options) => done(await demo(options, output)))
+    .action(
+      async (options) => await frame.run(async ({ globals, output }) => await demo({ ...globals, ...options }, output)),
+    )
 }
 
 function seedOf(text: string): number {
@@ -49,7 +48,7 @@ function printStory(story: Story, output: Output): void {
 }
 
 interface DemoOptions {
-  import: string
+  import: readonly string[]
   backend: string
   seed?: number | undefined
   keep: boolean
@@ -57,7 +56,11 @@ interface DemoOptions {
 }
 
 async function demo(options: DemoOptions, output: Output): Promise<ExitCode> {
-  const { import: backendModule, backend: backendName, seed = Date.now() % 1_000_000, keep, json } = options
+  const { import: modules, backend: backendName, seed = Date.now() % 1_000_000, keep, json } = options
+  const [backendModule, ...others] = modules
+  if (backendModule === undefined || others.length > 0) {
+    throw new UsageError('demo needs one --import <module>: the object-store backend, e.g. @nexus/objectstore-fs')
+  }
   const say = json ? output.note : output.line
   const dir = mkdtempSync(join(tmpdir(), 'nexus-demo-'))
   say(`nexus demo --seed ${seed}: host A works, is killed, host B resumes`)

@@ -1,14 +1,18 @@
+import process from 'node:process'
 import type { Readable } from 'node:stream'
 import type { Command } from '@commander-js/extra-typings'
 import { Engine, type InputOutcome } from '@nexus/engine'
 import { loadModule } from '../load-module.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
+import type { Frame } from '../frame/frame.ts'
+import { modulesOf } from '../frame/global-options.ts'
 import type { Output } from '../output.ts'
 import { agentPlugins, type AgentPlugins } from '../run/agent-plugins.ts'
 import { type FrontEnd, jsonFrontEnd, textFrontEnd, type TurnReport } from '../run/front-end.ts'
 import { Interrupts } from '../run/interrupts.ts'
 import { Lines } from '../run/lines.ts'
 import { noteLogger } from '../run/note-logger.ts'
+import { UsageError } from '../usage-error.ts'
 
 /** Where a chat takes place. */
 export interface Streams {
@@ -17,14 +21,13 @@ export interface Streams {
 }
 
 /** Adds `nexus run`: its exit code is 1 when the turn of `--input` failed. */
-export function runCommand(program: Command, streams: Streams, done: (code: ExitCode) => void): void {
+export function runCommand(program: Command, frame: Frame): void {
   program
     .command('run')
     .summary('chat with an agent, in a session that can be resumed')
     .description(
       'Runs an agent of the standard plugins in a session. A line is an input; Ctrl-C cancels the turn, a second one stops. Killed anywhere, the session goes on with --recall.',
     )
-    .requiredOption('-c, --config <file>', 'the configuration, e.g. configs/local.yaml')
     .option('--recall <id>', 'the session to go on with')
     .option('--input <text>', 'take one turn and end')
     .option(
@@ -32,26 +35,28 @@ export function runCommand(program: Command, streams: Streams, done: (code: Exit
       'the model to ask (or NEXUS_MODEL), with OPENAI_API_KEY and OPENAI_BASE_URL in the environment',
     )
     .option('--script <file>', 'answer from a file instead of asking a model')
-    .option('--import <module...>', 'modules to load first, such as the backend of the object store')
-    .option('--json', 'print a JSON object per line', false)
-    .action(async (options) => done(await run(options, streams)))
+    .action(
+      async (options) => await frame.run(async (context) => await run({ ...context.globals, ...options }, context)),
+    )
 }
 
 interface RunOptions {
-  config: string
+  config?: string | undefined
   recall?: string | undefined
   input?: string | undefined
   model?: string | undefined
   script?: string | undefined
-  import?: string[] | undefined
+  import: readonly string[]
   json: boolean
 }
 
 async function run(options: RunOptions, { output, input }: Streams): Promise<ExitCode> {
+  const { config } = options
+  if (config === undefined) throw new UsageError('run needs --config <file>, e.g. configs/local.yaml')
   const frontEnd = options.json ? jsonFrontEnd(output) : textFrontEnd(output)
-  const agent = await agentPlugins(options.config, options, (delta) => frontEnd.delta(delta))
-  for (const module of options.import ?? []) await loadModule(module)
-  const engine = await Engine.fromFile(options.config, {
+  const agent = await agentPlugins(config, options, (delta) => frontEnd.delta(delta))
+  for (const module of modulesOf(options, process.env)) await loadModule(module)
+  const engine = await Engine.fromFile(config, {
     plugins: agent.plugins,
     logger: noteLogger(output),
     transport: 'cli',

@@ -7,7 +7,7 @@ import type { WalkedTree } from '../tree/tree-walk.ts'
 import { inodeAt, staged } from './stage.ts'
 import type { StagedFile } from './stage.ts'
 
-const SIDECAR_SUFFIX = /-(?:wal|shm|journal)$/
+const SIDECAR_SUFFIXES = ['-wal', '-shm', '-journal']
 
 export interface ForeignOptions {
   cursor: TreeCursor
@@ -100,8 +100,10 @@ export class ForeignDatabases {
 function findCandidates(tree: WalkedTree): Map<string, string[]> {
   const candidates = new Map<string, string[]>()
   const look = (sidecar: string): void => {
-    if (!SIDECAR_SUFFIX.test(sidecar)) return
-    const path = sidecar.replace(SIDECAR_SUFFIX, '')
+    // Asked of every path of the tree.
+    const suffix = SIDECAR_SUFFIXES.find((each) => sidecar.endsWith(each))
+    if (suffix === undefined) return
+    const path = sidecar.slice(0, -suffix.length)
     if (!tree.files.has(path)) return
     const known = candidates.get(path)
     if (known === undefined) candidates.set(path, [sidecar])

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { MachineRecord } from '../boot/machine-record.ts'
-import { judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
+import { asTreeSays, judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
 import { WHY_KEPT } from '../boot/tree-verdict.ts'
 import type { Committed, CommitHead, CommitPair } from '../tree/committed.ts'
 import type { RunContext } from '../run-context.ts'
@@ -89,6 +89,17 @@ export class CommitGuard {
     }
   }
 
+  /** Another host's commit has the number of ours: the run has ended as a writer. */
+  lost(winner: CommitHead | undefined): never {
+    const { fence, record, sessionId } = this.#run
+    this.#lose(winner ?? { generation: (record.current.committed?.generation ?? 0) + 1, nonce: '', instanceId: '' })
+    fence.check()
+    throw new NexusError('FENCED', `another host has session ${sessionId}`, {
+      op: 'durability.snapshot',
+      key: sessionId,
+    })
+  }
+
   /** {@link confirm}, shared, if the last look is that old: this process stood still, or the store was silent. */
   async confirmIfOld(ageMs: number, signal?: AbortSignal, building?: CommitPair): Promise<void> {
     if (this.#run.clock.now() - this.#lookedAtMs < ageMs) return
@@ -98,8 +109,8 @@ export class CommitGuard {
   }
 
   async #decideAgain(held: Committed | undefined, tree: TreeAtBoot): Promise<void> {
-    const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#run
-    const verdict = judgeLocalTree(bootId, record.current, held, tree)
+    const { record, bootId, staleLocal, onLost, sessionId, logger, layout } = this.#run
+    const verdict = judgeLocalTree(bootId, asTreeSays(record.current, held, layout.chain), held, tree)
     // Turns of this run make a fork of a stale tree, and don't make a torn one whole.
     const forked = verdict.kind === 'stale' && (verdict.forked || (await this.#hasTurnsOfItsOwn(record.current)))
     if (verdict.kind === 'torn') {
@@ -126,6 +137,7 @@ export class CommitGuard {
       if (isKept && verdict.kind === 'stale') record.committed(held, record.current.lastSeq)
     }
     this.#atBoot = undefined
+    if (verdict.kind === 'live' && held !== undefined) record.committed(held, held.journal.last_seq)
     record.adoptBoot(bootId)
   }
 

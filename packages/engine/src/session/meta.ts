@@ -20,6 +20,8 @@ export interface SessionMeta {
   readonly completionTokensUsed: number
   readonly costUsd: number
   readonly status: 'active' | 'ended'
+  /** Journal position up to which events are counted in the totals; absent before the first one. */
+  readonly countedSeq?: number
   /** Fields that this version doesn't know, kept when the file is rewritten. */
   readonly extra?: Readonly<Record<string, unknown>>
 }
@@ -80,6 +82,7 @@ export function serializeMeta(meta: SessionMeta): string {
     completion_tokens_used: meta.completionTokensUsed,
     cost_usd: meta.costUsd,
     status: meta.status,
+    ...(meta.countedSeq === undefined ? {} : { counted_seq: meta.countedSeq }),
   }
   return `${JSON.stringify({ ...meta.extra, ...known }, undefined, 2)}\n`
 }
@@ -106,6 +109,7 @@ export function parseMeta(text: string, path: string): SessionMeta {
   }
   const endedAt = fields.get('ended_at') == null ? undefined : take('ended_at', undefined, isTime)
   fields.delete('ended_at')
+  const countedSeq = fields.get('counted_seq') == null ? undefined : take('counted_seq', undefined, isCount)
   const meta: SessionMeta = {
     id: take('id', undefined, isString),
     startedAt: take('started_at', undefined, isTime),
@@ -119,6 +123,7 @@ export function parseMeta(text: string, path: string): SessionMeta {
     completionTokensUsed: take('completion_tokens_used', 0, isCount),
     costUsd: take('cost_usd', 0, isCount),
     status: take('status', undefined, isStatus),
+    ...(countedSeq === undefined ? {} : { countedSeq }),
   }
   return fields.size === 0 ? meta : { ...meta, extra: Object.fromEntries(fields) }
 }

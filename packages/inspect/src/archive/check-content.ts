@@ -1,3 +1,4 @@
+import type { Slices } from '@nexus/host'
 import { isEnginePlace, META_PATH } from '@nexus/durability/names'
 import { totalBytes, type Manifest } from '@nexus/durability/tools'
 import { refuseFoldedTwins } from '@nexus/objectstore'
@@ -11,7 +12,11 @@ import { staysHere } from './plan-export.ts'
  * @param sessionsRoot where it is going to be unpacked; need not exist
  * @returns bytes of all files
  */
-export function checkContent(manifest: Manifest, sessionsRoot: string): { bytes: number } {
+export async function checkContent(
+  manifest: Manifest,
+  sessionsRoot: string,
+  slices: Slices,
+): Promise<{ bytes: number }> {
   const { _schema_version: version, objects, dirs, links } = manifest
   if (version === 1) throw refused('its manifest has no digests')
   for (const path of objects) if (staysHere(path, 'file')) throw refused(`${path} never leaves its machine`)
@@ -22,11 +27,12 @@ export function checkContent(manifest: Manifest, sessionsRoot: string): { bytes:
     if (isEnginePlace(path)) throw refused(`${path} is a link where the engine keeps something of its own`)
   }
   if (!objects.includes(META_PATH)) throw refused(`it holds no ${META_PATH}, so it is no session`)
-  refuseFoldedTwins(
-    objects.map((relPath) => ({ key: relPath, relPath, size: 0 })),
+  await refuseFoldedTwins(
+    objects.map((relPath) => ({ key: relPath, relPath })),
     sessionsRoot,
+    slices,
   )
-  const bytes = totalBytes(manifest)
+  const bytes = await totalBytes(manifest, slices)
   if (!Number.isSafeInteger(bytes)) throw refused('its sizes can not be')
   return { bytes }
 }

@@ -132,7 +132,7 @@ class Import {
     const manifestBytes = await this.#source.takeText(MANIFEST_NAME, MOST_MANIFEST_BYTES)
     const manifest = await parse(manifestBytes, this.#options.signal)
     mkdirSync(this.#root, { recursive: true, mode: 0o700 })
-    const { bytes } = checkContent(manifest, this.#root)
+    const { bytes } = await checkContent(manifest, this.#root, new Slices({ signal: this.#options.signal }))
     this.#source.expect(mostBytesOf(manifest, manifestBytes.length))
     const id = this.#options.id ?? manifest.session_id
     await this.#failpoint('import:manifest-read')

@@ -96,6 +96,16 @@ export class InspectedSession implements AsyncDisposable {
     return await JournalReader.open(await this.#files.journalDir(), options)
   }
 
+  /** The highest seq of the journal; 0 when it is empty, or there is none. */
+  async lastSeq(): Promise<number> {
+    try {
+      return await (await this.journal()).lastSeq()
+    } catch (error) {
+      if (isNexusError(error, 'NOT_FOUND')) return 0
+      throw error
+    }
+  }
+
   /** A directory that holds the journal, for the functions of `@nexus/journal` that only read. Gone after {@link close}. */
   async journalDir(): Promise<string> {
     return await this.#files.journalDir()

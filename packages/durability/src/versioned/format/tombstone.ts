@@ -3,7 +3,8 @@ import { digestOf } from './bytes/chunk.ts'
 import { DamagedObjectError } from './bytes/damage.ts'
 
 const MAGIC = Buffer.from('NXT1')
-const BYTES = 56
+/** Bytes of every tombstone; no commit is as short. */
+export const TOMBSTONE_BYTES = 56
 
 /** What a reclaimed commit is overwritten with, so that its number is never free again. */
 export interface Tombstone {
@@ -14,7 +15,7 @@ export interface Tombstone {
 }
 
 export function encodeTombstone({ sessionId, generation, atMs }: Tombstone): Buffer {
-  const bytes = Buffer.alloc(BYTES)
+  const bytes = Buffer.alloc(TOMBSTONE_BYTES)
   MAGIC.copy(bytes)
   bytes.writeBigUInt64LE(BigInt(generation), 4)
   bytes.writeBigUInt64LE(BigInt(atMs), 12)
@@ -41,7 +42,7 @@ export function decodeTombstone(
     throw new DamagedObjectError({ object, offset: 0, length: bytes.length }, why)
   }
   const isWhole =
-    bytes.length === BYTES && isTombstone(bytes) && bytes.readUInt32LE(52) === crc32c(bytes.subarray(0, 52))
+    bytes.length === TOMBSTONE_BYTES && isTombstone(bytes) && bytes.readUInt32LE(52) === crc32c(bytes.subarray(0, 52))
   if (!isWhole) fail('it is no whole tombstone')
   if (!bytes.subarray(20, 52).equals(digestOf(Buffer.from(sessionId)))) fail('it is the tombstone of another session')
   const found = bytes.readBigUInt64LE(4)

@@ -1,6 +1,6 @@
 import { Crc32c, type Slices } from '@nexus/host'
 import { type ChunkRef, encodeChunk } from '../format/bytes/chunk.ts'
-import { encodeFooter, encodeHead } from '../format/commit-object.ts'
+import { decodeHead, encodeFooter, encodeHead } from '../format/commit-object.ts'
 import type { CommitHeader, TreeTotals } from '../format/header.ts'
 import type { PageRef } from '../format/inner-page.ts'
 import { FORMAT_VERSION } from '../format/bytes/limits.ts'
@@ -116,6 +116,12 @@ export async function assembleCommit(parts: AssembleParts): Promise<AssembledCom
     totals: parts.totals,
   }
   const { bytes: head, headerSha256 } = encodeHead(header)
+  // Whatever went into it: what no reader would take is not committed.
+  decodeHead(head, {
+    object: spoolOptions.nameOf(fields.generation),
+    sessionId: fields.session_id,
+    generation: fields.generation,
+  })
   const bytes = whole(head, body, { payloadBytes: payload.ridingBytes, pagesBytes })
   const own = {
     n: ownN,

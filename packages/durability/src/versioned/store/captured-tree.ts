@@ -11,7 +11,7 @@ import type { CommittedDir } from '../../tree/committed.ts'
 import { ACTIVE_SEGMENT_PATH, immutableKind, JOURNAL_DIR } from '../../tree/names.ts'
 import { TreeWalker, type Unstorable, type WalkedTree } from '../../tree/tree-walk.ts'
 import { MAX_TEXT_BYTES } from '../format/bytes/limits.ts'
-import { isTrustedFileSystem, isUnchanged, type VerifyContent } from './change-detection.ts'
+import { isTrustedFileSystem, isUnchanged, trustedBefore, type VerifyContent } from './change-detection.ts'
 import { FileReader, type ReadOutcome } from './file-reader.ts'
 import type { TreeDraft } from './tree-draft.ts'
 import { refuseConflicts } from './tree-conflicts.ts'
@@ -56,14 +56,16 @@ export class CapturedTreeReader {
   readonly #settled = new Set<string>()
   readonly #unstorable = new Map<string, Unstorable>()
   readonly #databases = new Set<string>()
-  readonly #trustsStats: boolean
+  /** Undefined: every file is read. */
+  readonly #beforeNs: bigint | undefined
   #filesRead = 0
 
   constructor(options: ReadTreeOptions) {
-    const { captured, draft, verifyContent } = options
+    const { captured, draft, verifyContent, lastStartNs } = options
     this.#options = options
     this.#reader = new FileReader(draft, captured.cursor, captured.slices)
-    this.#trustsStats = verifyContent === 'auto' && isTrustedFileSystem(captured.cursor.root)
+    const trustsStats = verifyContent === 'auto' && isTrustedFileSystem(captured.cursor.root)
+    this.#beforeNs = trustsStats ? trustedBefore(lastStartNs) : undefined
   }
 
   async read(): Promise<FoundTree> {
@@ -74,9 +76,12 @@ export class CapturedTreeReader {
     const tree = await this.#readAll(parts)
     const { dirs, links, unstored } = await this.#carry(tree)
     this.#tell(tree)
-    const paths = this.#isSameSet() ? (parent?.paths ?? []) : await sortSliced(this.#settled, slices)
+    const isSameSet = this.#isSameSet()
+    const paths = isSameSet ? (parent?.paths ?? []) : await sortSliced(this.#settled, slices)
     const recorded = await recordDirs(dirs, paths, links, slices)
-    await refuseConflicts({ paths, links, dirs: recorded }, slices)
+    // What has no path that the commit before hasn't is as sound as that.
+    const isSound = isSameSet && isSubset(links.keys(), parent?.links) && isSubset(Object.keys(recorded), parent?.dirs)
+    if (!isSound) await refuseConflicts({ paths, links, dirs: recorded }, slices)
     return {
       dirs: recorded,
       links,
@@ -120,13 +125,13 @@ export class CapturedTreeReader {
 
   /** Files whose content has to be read. */
   async #plan(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): Promise<string[]> {
-    const { captured, draft, lastStartNs } = this.#options
+    const { captured, draft } = this.#options
     const planned: string[] = []
     await forEachSliced(tree.files, captured.slices, ([path, stat]) => {
       if (parts.files.has(path) || copies.has(path) || this.#settled.has(path) || this.#unstorable.has(path)) return
       if (isSealedLater(path, parts)) return
       const record = draft.file(path)
-      if (this.#trustsStats && record !== undefined && isUnchanged(record, stat, lastStartNs)) this.#settled.add(path)
+      if (record !== undefined && isUnchanged(record, stat, this.#beforeNs)) this.#settled.add(path)
       else planned.push(path)
     })
     return planned
@@ -224,6 +229,11 @@ export class CapturedTreeReader {
       }
     }
   }
+}
+
+function isSubset(paths: Iterable<string>, of: Readonly<Record<string, unknown>> | undefined): boolean {
+  for (const path of paths) if (of?.[path] === undefined) return false
+  return true
 }
 
 /** A segment that was sealed after the journal's instant repeats what the copy of the active one holds. */

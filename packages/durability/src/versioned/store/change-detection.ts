@@ -42,13 +42,21 @@ export function isTrustedFileSystem(dir: string): boolean {
 }
 
 /**
- * Whether a file is certain to hold what the record says, by its stat alone: it looks as it did before it was read, and its
- * times are so much older than the snapshot in which it was read that no write could have hidden behind them.
+ * Times before which a file that looks the same is the same: so much older than the snapshot in which it was read that no
+ * write could have hidden behind them.
  *
  * @param lastStartNs when the last committed snapshot began; undefined when there was none in this process
  */
-export function isUnchanged(record: FileRecord, stat: FileStat, lastStartNs: bigint | undefined): boolean {
-  if (record.stat === undefined || lastStartNs === undefined || !sameFileStat(record.stat, stat)) return false
-  const oldNs = lastStartNs - MARGIN_NS
-  return stat.mtimeNs < oldNs && stat.ctimeNs < oldNs && record.mode === (stat.mode & 0o777)
+export function trustedBefore(lastStartNs: bigint | undefined): bigint | undefined {
+  return lastStartNs === undefined ? undefined : lastStartNs - MARGIN_NS
+}
+
+/**
+ * Whether a file is certain to hold what the record says, by its stat alone: it looks as it did before it was read.
+ *
+ * @param beforeNs as {@link trustedBefore} says; undefined: no file is certain
+ */
+export function isUnchanged(record: FileRecord, stat: FileStat, beforeNs: bigint | undefined): boolean {
+  if (beforeNs === undefined || record.stat === undefined) return false
+  return sameFileStat(record.stat, stat) && stat.mtimeNs < beforeNs && stat.ctimeNs < beforeNs
 }

@@ -40,6 +40,12 @@ export class FileRecord implements CommittedFile {
     return String(this.mtimeNs)
   }
 
+  /** Whether a chunk has this digest. */
+  hasChunk(index: number, digest: Buffer): boolean {
+    const id = this.chunks[index]
+    return id !== undefined && this.#table.digest(id).equals(digest)
+  }
+
   /** Of the content where it is one chunk, else of the digests of its chunks one behind the other: the same for the same content. */
   get sha256(): string {
     const [only] = this.chunks

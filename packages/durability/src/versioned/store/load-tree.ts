@@ -45,15 +45,8 @@ export async function loadTree(
   commit: WholeCommit,
   options: LoadOptions,
 ): Promise<LoadedTree> {
-  const { header, headerSha256, base } = commit
-  const name = objects.nameOf(header.generation)
-  const headerRange: ObjectRange = { object: name, offset: 0, length: base }
-  const own: PackEntry = { n: header.n, name, size: commit.bytes.length, base, live: 0 }
-  const listed = new PackTable(own, header.packs, header.next_n, headerRange)
-  const packs = header.pack_pages.length === 0 ? header.packs : []
-  const pages = await readPages(new RangeReader(objects, listed, commit), header.pack_pages, options)
-  for (const { bytes, range } of pages) packs.push(...decodePackTable(bytes, range))
-  const table = header.pack_pages.length === 0 ? listed : new PackTable(own, packs, header.next_n, headerRange)
+  const { header, headerSha256 } = commit
+  const { own, packs, table, range: headerRange } = await readPacks(objects, commit, options)
   const reader = new RangeReader(objects, table, commit)
   const state = emptyState(header, headerSha256)
   state.packs = new Map([...packs, own].map((pack) => [pack.n, { ...pack, live: 0 }]))
@@ -61,6 +54,43 @@ export async function loadTree(
   state.innerPages = header.index.depth === 2 ? header.index.pages : []
   await fill(state, await leafPages(reader, header, options), { reader, table, header, headerRange, options })
   return { state, header, reader }
+}
+
+/**
+ * The pages of entries of a commit, none of them read, and the way to them.
+ *
+ * @throws as {@link loadTree} does
+ */
+export async function openIndex(
+  objects: SessionObjects,
+  commit: WholeCommit,
+  options: LoadOptions,
+): Promise<{ pages: PageRef[]; reader: RangeReader }> {
+  const { table } = await readPacks(objects, commit, options)
+  const reader = new RangeReader(objects, table, commit)
+  return { pages: await leafPages(reader, commit.header, options), reader }
+}
+
+/**
+ * The objects that a commit takes something from: itself, and the others by ascending number.
+ *
+ * @throws DamagedObjectError; GoneObjectError where a page of the table was reclaimed meanwhile
+ */
+export async function readPacks(
+  objects: SessionObjects,
+  commit: WholeCommit,
+  options: LoadOptions,
+): Promise<{ own: PackEntry; packs: readonly PackEntry[]; table: PackTable; range: ObjectRange }> {
+  const { header, base, bytes: whole } = commit
+  const name = objects.nameOf(header.generation)
+  const range: ObjectRange = { object: name, offset: 0, length: base }
+  const own: PackEntry = { n: header.n, name, size: whole.length, base, live: 0 }
+  const listed = new PackTable(own, header.packs, header.next_n, range)
+  if (header.pack_pages.length === 0) return { own, packs: header.packs, table: listed, range }
+  const packs: PackEntry[] = []
+  const pages = await readPages(new RangeReader(objects, listed, commit), header.pack_pages, options)
+  for (const { bytes, range: at } of pages) for (const pack of decodePackTable(bytes, at)) packs.push(pack)
+  return { own, packs, table: new PackTable(own, packs, header.next_n, range), range }
 }
 
 /** A commit without a tree. */
@@ -81,6 +111,7 @@ export function emptyState(header: CommitHeader, headerSha256: string): TreeStat
     totals: { files: 0, dirs: 0, links: 0, bytes: 0 },
     journalLastSeq: journal.last_seq,
     unstored,
+    rereadFrom: undefined,
     mixedFrom,
   }
 }

@@ -72,7 +72,7 @@ export class PayloadSpool {
   /** Takes a chunk, whose bytes must not change any more. */
   async add(chunk: StoredChunk): Promise<Spot> {
     if (this.#failure !== undefined) throw this.#failure.error
-    if (this.#open.bytes + chunk.stored.length > PACK_BYTES) await this.#pack()
+    while (this.#open.bytes + chunk.stored.length > PACK_BYTES) await this.#pack()
     const spot = { pack: this.#open, offset: this.#open.bytes, length: chunk.stored.length, codec: chunk.codec }
     this.#open.items.push(packItem(chunk, PACK_MAGIC.length + this.#open.bytes))
     this.#open.parts.push(chunk.stored)

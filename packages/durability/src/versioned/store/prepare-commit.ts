@@ -12,6 +12,7 @@ import { emptyState } from './load-tree.ts'
 import { PayloadSpool, type SpoolOptions } from './payload-spool.ts'
 import { containersOf } from './containers.ts'
 import { moveOut } from './repack-move.ts'
+import { rereadContent } from './reread.ts'
 import { type SessionObjects, waiting } from './session-objects.ts'
 import { TreeDraft } from './tree-draft.ts'
 import type { TreeState } from './tree-state.ts'
@@ -65,6 +66,9 @@ export interface PreparedCommit extends CommitId {
   accept: () => TreeState
 }
 
+/** What a turn may wait for the rereading of old content; the end of a session takes the time it needs. */
+const REREAD_MS = 3
+
 /** Reads a captured tree and makes the commit that follows. All payload that doesn't ride in it is stored and flushed. */
 export async function prepareSnapshot(
   context: CommitContext,
@@ -80,6 +84,10 @@ export async function prepareSnapshot(
     const { draft } = open
     const { sessionId } = objects.place
     const { lastStartNs } = base
+    if (parent !== undefined && verifyContent === 'auto') {
+      const maxMs = captured.trigger === 'shutdown' ? Infinity : REREAD_MS
+      parent.rereadFrom = await rereadContent(parent, { cursor, slices, maxMs, logger, sessionId })
+    }
     const reading = { sessionId, captured, parent, draft, lastStartNs, verifyContent, logger, failpoint, signal }
     const found = await new CapturedTreeReader(reading).read()
     await failpoint('snapshot:read')
@@ -122,6 +130,30 @@ export async function prepareBare(
   })
 }
 
+/** A tree that is made and not read from a disk. */
+export interface BuiltTree {
+  about: AboutCommit
+  tree: NewTree
+  /** Puts the files into the draft. */
+  fill: (draft: TreeDraft) => Promise<void>
+}
+
+/** A commit of a tree that is made and not read from a disk. All payload that doesn't ride in it is stored and flushed. */
+export async function prepareBuilt(
+  context: CommitContext,
+  base: CommitBase,
+  { about, tree, fill }: BuiltTree,
+  slices: Slices,
+  signal?: AbortSignal,
+): Promise<PreparedCommit> {
+  return await withDraft(context, base, signal, async (open) => {
+    await fill(open.draft)
+    const made = await assemble(context, base, open, { about, tree, emptied: new Set(), slices })
+    if (made.hasPacks) await context.objects.place.store.flush(waiting(signal))
+    return { ...toCommit(made, base, open, tree), startNs: undefined, filesRead: 0, bytesRead: 0 }
+  })
+}
+
 interface OpenDraft {
   draft: TreeDraft
   spool: PayloadSpool
@@ -130,16 +162,19 @@ interface OpenDraft {
   nextN: () => number
 }
 
-interface AboutCommit {
+/** What a header says of its commit, besides its tree. */
+export interface AboutCommit {
   kind: CommitKind
   nonce: string
+  forkedFrom?: CommitHeader['forked_from']
   turnId: string | undefined
   mixedFrom: MixedFrom | undefined
   lastSeq: number
   unstored: readonly string[]
 }
 
-type NewTree = Pick<FoundTree, 'dirs' | 'paths'> & { links: Record<string, CommittedLink> }
+/** Paths of files, sorted, and what else lies in a tree. */
+export type NewTree = Pick<FoundTree, 'dirs' | 'paths'> & { links: Record<string, CommittedLink> }
 
 async function withDraft<T>(
   { objects, onPack }: CommitContext,
@@ -174,7 +209,7 @@ async function assemble(
   { about, tree, emptied, slices }: { about: AboutCommit; tree: NewTree; emptied: ReadonlySet<number>; slices: Slices },
 ): Promise<AssembledCommit> {
   const { owner, epoch, clock, objects, ttlMs } = context
-  const { kind, nonce, turnId, mixedFrom, lastSeq, unstored } = about
+  const { kind, nonce, turnId, forkedFrom, mixedFrom, lastSeq, unstored } = about
   const nowMs = clock.now()
   const fields: CommitFields = {
     session_id: objects.place.sessionId,
@@ -188,6 +223,7 @@ async function assemble(
     unstored: [...unstored],
     ...(turnId === undefined ? {} : { turn_id: turnId }),
     ...(link === undefined ? {} : { parent: link }),
+    ...(forkedFrom === undefined ? {} : { forked_from: forkedFrom }),
     ...(mixedFrom === undefined ? {} : { mixed_from: mixedFrom }),
     ...(ttlMs === undefined ? {} : { expires_at: new Date(nowMs + ttlMs).toISOString() }),
   }

@@ -24,6 +24,12 @@ export interface TreeContent {
   links: Record<string, CommittedLink>
 }
 
+/** Where rereading goes on: at this chunk of this file. */
+export interface RereadPosition {
+  path: string
+  chunk: number
+}
+
 /** One commit, held so that the next one can be made from it. */
 export interface TreeState extends TreeContent {
   commit: CommitLink & { instanceId: string; kind: string }
@@ -41,6 +47,8 @@ export interface TreeState extends TreeContent {
   totals: TreeTotals
   journalLastSeq: number
   unstored: readonly string[]
+  /** Where the next snapshot goes on with rereading; undefined: at the beginning. */
+  rereadFrom: RereadPosition | undefined
   mixedFrom: MixedFrom | undefined
 }
 

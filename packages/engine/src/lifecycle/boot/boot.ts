@@ -7,6 +7,7 @@ import type { LoadedConfig } from '../../config/load.ts'
 import type { ResolvedOptions } from '../../engine-options.ts'
 import { JournalRecorder, subscribeJournalGate } from '../../event-recorder.ts'
 import { subscribeMeta } from '../../session/meta-events.ts'
+import { recount } from '../../session/recount.ts'
 import { subscribeTiming } from '../../session/timing.ts'
 import { type BootStep, runSteps } from './step.ts'
 import { findDamage } from './find-damage.ts'
@@ -137,6 +138,11 @@ export const BOOT_STEPS: readonly BootStep<Boot>[] = [
     },
   },
   {
+    name: 'totals',
+    run: ({ session: { journal, resumed, workspace } }) =>
+      resumed ? recount(workspace, join(workspace.dir, 'journal'), journal.lastSeq) : undefined,
+  },
+  {
     name: 'recorder',
     run({ request: { bus }, session: { journal, loaded, workspace } }) {
       bus.setRecorder(new JournalRecorder(journal, loaded.config.journal, () => workspace.sync()))
@@ -149,8 +155,9 @@ export const BOOT_STEPS: readonly BootStep<Boot>[] = [
       session.background = new AbortController()
       const unsubscribe = [
         subscribeJournalGate(bus, session.journal),
-        subscribeMeta(bus, session.workspace),
+        // Before the totals: a turn that is counted has its line.
         subscribeTiming(bus, session.workspace, options.clock),
+        subscribeMeta(bus, session.workspace),
       ]
       const leave = (): void => unsubscribe.forEach((each) => each())
       session.background.signal.addEventListener('abort', leave, { once: true })

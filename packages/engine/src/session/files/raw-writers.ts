@@ -138,4 +138,10 @@ const WRITERS: readonly SessionTreeWriter[] = [
     disposition: 'excluded-by-design',
     why: 'lies in staging and is removed after the upload',
   },
+  {
+    source: 'packages/plugins/src/eval/run-eval.ts',
+    writes: 'results of an evaluation run, in the directory of the run',
+    disposition: 'excluded-by-design',
+    why: 'the directory is no session: its sessions lie below it, and a run is published as a whole by publishEvalRun()',
+  },
 ]

@@ -1,0 +1,62 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { endedSession, newMachine, nexus } from './session-fixture.ts'
+
+describe('nexus sessions list', () => {
+  it('lists what is here, what is in the bucket, and what is in both', async () => {
+    const machine = newMachine()
+    await endedSession(machine, 'both')
+    await endedSession(machine, 'away')
+    rmSync(join(machine.sessionsRoot, 'away'), { recursive: true })
+    const { code, lines } = await nexus('sessions', 'list', '-c', machine.config)
+    expect(code).toBe(0)
+    expect(lines[0]).toMatch(/^session +here +stored +turns +last used$/)
+    expect(lines[1]).toMatch(/^away +- +generation \d+ +- +-$/)
+    expect(lines[2]).toMatch(/^both +ended +generation \d+ +2 +2\d{3}-.*ago|now/)
+    const rows = (await nexus('--json', 'sessions', 'list', '-c', machine.config)).lines.map(
+      (line) => JSON.parse(line) as object,
+    )
+    expect(rows).toMatchObject([
+      { id: 'away', local: null, stored: { generation: expect.any(Number) as number } },
+      { id: 'both', local: { lock: 'free', status: 'ended', turn_count: 2 }, stored: {} },
+    ])
+  })
+
+  it('takes a root without a configuration, and says that it is empty', async () => {
+    const { code, lines, notes } = await nexus('sessions', 'list', '--root', newMachine().root)
+    expect([code, lines]).toEqual([0, []])
+    expect(notes.join()).toContain('no sessions in')
+  })
+})
+
+describe('nexus sessions show', () => {
+  it('shows a session from here and from the bucket, and says which', async () => {
+    const machine = newMachine()
+    await endedSession(machine, 's1')
+    const here = await nexus('sessions', 'show', 's1', '-c', machine.config, '--files')
+    expect(here.code).toBe(0)
+    expect(here.lines.join('\n')).toContain(join(machine.sessionsRoot, 's1'))
+    expect(here.lines.join('\n')).toMatch(/0600 +8 +files\/report\.txt/)
+    const { json } = await nexus('sessions', 'show', 's1', '-c', machine.config, '--from', 'store', '--json', '--files')
+    expect(json).toMatchObject({
+      id: 's1',
+      source: 'store',
+      where: 'sessions/s1',
+      generation: expect.any(Number) as number,
+      metadata: { turn_count: 2 },
+      blobs: { count: 1, bytes: 6 },
+      databases: ['plugins/main/store.db'],
+    })
+  })
+
+  it('suggests the session that was meant', async () => {
+    const machine = newMachine()
+    await endedSession(machine, 'support-4711')
+    const { code, notes } = await nexus('sessions', 'show', 'suport-4711', '-c', machine.config)
+    expect(code).toBe(1)
+    expect(notes.join('\n')).toContain('Did you mean support-4711?')
+    const { json } = await nexus('sessions', 'show', 'suport-4711', '-c', machine.config, '--json')
+    expect(json).toMatchObject({ error: { code: 'NOT_FOUND' } })
+  })
+})
