@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
-import { Deadline, raceSignal } from '@nexus/host'
+import { Deadline, raceSignal, systemProcesses } from '@nexus/host'
 import { SessionBlobs } from './blobs/session-blobs.ts'
 import { probeStore } from './boot/store-probe.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boot/resolve-tree.ts'
@@ -318,7 +318,11 @@ export class SessionDurability {
     const run = this.#run
     return new SessionOwner({
       ...run,
-      identity: { ...run, processStartedAtMs: Date.now() - process.uptime() * 1000 },
+      identity: {
+        ...run,
+        processStartedAtMs: Date.now() - process.uptime() * 1000,
+        thread: systemProcesses.self().thread,
+      },
       heartbeatMs: run.timings.heartbeatMs,
       staleMs: run.timings.ownerStaleMs,
       confirm: (signal) => this.#guard.confirm(signal),
