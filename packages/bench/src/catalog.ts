@@ -13,6 +13,7 @@ import { largeFileBench } from './benches/p11-large-file.ts'
 import { longJournalBench } from './benches/p12-long-journal.ts'
 import { localTurnBench } from './benches/p13-local-turn.ts'
 import { rotationBench } from './benches/p14-rotation.ts'
+import { pageCaptureBench } from './benches/p15-page-capture.ts'
 
 /** Every bench, in the order of the table. */
 export const BENCHES: readonly Bench[] = [
@@ -30,4 +31,5 @@ export const BENCHES: readonly Bench[] = [
   longJournalBench,
   localTurnBench,
   rotationBench,
+  pageCaptureBench,
 ]

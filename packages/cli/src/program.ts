@@ -11,6 +11,7 @@ import { rewindCommand } from './commands/journal/rewind.ts'
 import { statsCommand } from './commands/journal/stats.ts'
 import { tailCommand } from './commands/journal/tail.ts'
 import { verifyJournalCommand } from './commands/journal/verify.ts'
+import { replayCommand } from './commands/replay.ts'
 import { runCommand } from './commands/run.ts'
 import { exportCommand } from './commands/sessions/export.ts'
 import { importCommand } from './commands/sessions/import.ts'
@@ -72,6 +73,7 @@ export function createProgram(
   const frame = new Frame(program, output, input)
   demoCommand(program, frame)
   runCommand(program, frame)
+  replayCommand(program, frame)
   for (const [name, description, commands] of GROUPS) {
     const group = program.command(name).description(description)
     for (const add of commands) add(group, frame)

@@ -6,6 +6,7 @@ import { lifecycleMutants } from './lifecycle.ts'
 import { placed, type Mutant, type WrittenMutant } from './mutant.ts'
 import { outageMutants } from './outage.ts'
 import { ownershipMutants } from './ownership.ts'
+import { pageCaptureMutants } from './page-capture.ts'
 import { sharedStoreMutants } from './shared-stores.ts'
 import { snapshotMutants } from './snapshot.ts'
 import { treeChoiceMutants } from './tree-choice.ts'
@@ -20,6 +21,7 @@ const WRITTEN: readonly WrittenMutant[] = [
   ...sharedStoreMutants,
   ...blobMutants,
   ...directoryBucketMutants,
+  ...pageCaptureMutants,
   ...lifecycleMutants,
 ]
 

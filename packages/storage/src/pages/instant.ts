@@ -18,7 +18,7 @@ export interface Difference {
  * A database as it was at one instant, readable for as long as it is held: the file that SQLite would leave if it wrote
  * everything into it that was committed then, in WAL mode.
  *
- * @see docs/concepts/durability.md
+ * @see docs/concepts/page-capture.md
  */
 export interface DatabaseInstant extends Difference {
   readonly pluginId: string

@@ -14,7 +14,7 @@ interface State extends Snapshot {
   readonly pageSize: number
   readonly pageCount: number
   /** The newest frame of each page that the file lacks; empty when it lacks none. */
-  readonly frames: ReadonlyMap<number, number>
+  readonly frames: Map<number, number>
 }
 
 interface Look {
@@ -124,19 +124,18 @@ export class PinnedDatabase {
     const { pageSize, pageCount } = this.#sizeOf(index)
     const isSameGeneration = before !== undefined && before.index.salts.equals(index.salts)
     const isKnown = before !== undefined && before.pageSize === pageSize && isTraceable(before, index)
-    const frames = new Map(isSameGeneration ? before.frames : [])
-    const pages: number[] = []
+    const found: { page: number; frame: number }[] = []
     if (isKnown || !isInFile(snapshot)) {
       const from = isSameGeneration ? resumeAfter(before.index) : undefined
-      yield* this.#readWal(index, from, (page, frame) => {
-        pages.push(page)
-        frames.set(page, frame)
-      })
+      yield* this.#readWal(index, from, (page, frame) => void found.push({ page, frame }))
     }
-    if (isInFile(snapshot)) frames.clear()
+    const frames = isSameGeneration && !isInFile(snapshot) ? before.frames : new Map<number, number>()
+    // Nothing fails from here on, so what is known of a long WAL needn't be copied.
+    if (!isInFile(snapshot)) for (const { page, frame } of found) frames.set(page, frame)
     const state = { ...snapshot, pageSize, pageCount, frames }
     if (!isKnown) return { state, changed: undefined }
-    return { state, changed: unionOf([rangesOf(pages), rangesBetween(before.pageCount, pageCount)]) }
+    const changed = rangesOf(found.map(({ page }) => page))
+    return { state, changed: unionOf([changed, rangesBetween(before.pageCount, pageCount)]) }
   }
 
   *#readWal(

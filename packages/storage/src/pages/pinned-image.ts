@@ -1,7 +1,7 @@
-import { closeSync, constants, openSync, read } from 'node:fs'
+import { closeSync, constants, openSync, read, readSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { NexusError, systemCode } from '@nexus/errors'
-import type { SyncFailpoint } from '@nexus/host'
+import { Slices, type SyncFailpoint } from '@nexus/host'
 import { areLocked, type LockedFiles } from './locked-files.ts'
 import type { PageImage } from './page-image.ts'
 import type { PageStep } from './page-steps.ts'
@@ -9,6 +9,8 @@ import { FRAME_HEADER_BYTES, frameAt, isFrameOf, WalMismatchError } from './wal-
 import type { WalIndex } from './wal-index.ts'
 
 const readAsync = promisify(read)
+// What was just written is in memory, and read faster here than a thread is woken.
+const HERE_BYTES = 64 * 1024
 /** Where SQLite's locks are. It never writes the page that holds this byte, and reads it as zeros. */
 const LOCK_BYTE = 0x4000_0000
 
@@ -36,13 +38,14 @@ export function openWal(path: string): number | undefined {
 
 /**
  * Reads the pages of a pinned state where they lie: the newest frame of each, else the database file, through the descriptors
- * that SQLite has open. The reads run in threads, which share descriptors with this one and open and close none.
+ * that SQLite has open. Long reads run in threads, which share descriptors with this one and open and close none.
  */
 export class PinnedImage implements PageImage {
   readonly pageSize: number
   readonly pageCount: number
   readonly #state: PinnedState
   readonly #walFd: number | undefined
+  readonly #slices = new Slices()
 
   /** @throws WalMismatchError when frames are needed and there is no WAL */
   constructor(state: PinnedState) {
@@ -56,10 +59,10 @@ export class PinnedImage implements PageImage {
 
   async read(into: Buffer, offsetBytes: number): Promise<void> {
     const { path, files, step } = this.#state
+    await this.#slices.rest()
     step('pages:before-read')
     // What lies behind the end of the file was never written, and reads as zeros.
-    into.fill(0)
-    await readFully(files.database, into, offsetBytes)
+    into.fill(0, await readFully(files.database, into, offsetBytes))
     const lockPage = Math.floor(LOCK_BYTE / this.pageSize) + 1
     this.#place(into, offsetBytes, lockPage, Buffer.alloc(this.pageSize))
     for (const run of this.#framesOf(offsetBytes, into.length)) {
@@ -108,11 +111,17 @@ export class PinnedImage implements PageImage {
   }
 }
 
-async function readFully(fd: number, into: Buffer, position: number): Promise<void> {
+/** Reads as much as there is; the bytes that were read. */
+async function readFully(fd: number, into: Buffer, position: number): Promise<number> {
   let filled = 0
   while (filled < into.length) {
-    const { bytesRead } = await readAsync(fd, into, filled, into.length - filled, position + filled)
-    if (bytesRead === 0) return
-    filled += bytesRead
+    const [left, at] = [into.length - filled, position + filled]
+    const bytes =
+      into.length <= HERE_BYTES
+        ? readSync(fd, into, filled, left, at)
+        : (await readAsync(fd, into, filled, left, at)).bytesRead
+    if (bytes === 0) break
+    filled += bytes
   }
+  return filled
 }
