@@ -5,7 +5,7 @@ import { checkpointConnection } from '../copy/checkpoint.ts'
 import type { Copier } from '../copy/copier.ts'
 import type { Connection } from '../open/connection.ts'
 import { fileSizeBytes } from '../open/file-size.ts'
-import { isBusy } from '../open/sqlite-error.ts'
+import { closedError, isBusy } from '../open/sqlite-error.ts'
 import type { PluginDatabase } from '../snapshot/snapshot-databases.ts'
 import { ChangeLog } from './change-log.ts'
 import { HeldInstant, type DatabaseInstant } from './instant.ts'
@@ -72,6 +72,7 @@ export class CapturedDatabase {
   #settling: Promise<void> | undefined
   #lastSeen: { index: WalIndex; atMs: number } | undefined
   #isLossTold = false
+  #isClosed = false
 
   constructor(database: PluginDatabase, context: CaptureContext) {
     this.#database = database
@@ -87,6 +88,7 @@ export class CapturedDatabase {
   capture(request: CaptureRequest): Promise<DatabaseInstant> {
     return this.#lock.run(async () => {
       const { path } = this.#database.place
+      if (this.#isClosed) throw closedError(path)
       if (this.#held?.isReleased === false) {
         const message = `An instant of ${path} is held: release it before the next is taken`
         throw new NexusError('PRECONDITION', message, { op: 'storage.capture', key: path })
@@ -99,7 +101,7 @@ export class CapturedDatabase {
   /** Looks after the pin while nobody captures: to be called every second or so. */
   tick(nowMs: number): void {
     const pinned = this.#pinned
-    if (pinned === undefined || this.#held !== undefined || this.#settling !== undefined) return
+    if (pinned === undefined || this.#isClosed || this.#held !== undefined || this.#settling !== undefined) return
     const { newest } = pinned
     if (newest === undefined) return
     if (this.#lastSeen === undefined || !isSameState(this.#lastSeen.index, newest))
@@ -110,10 +112,13 @@ export class CapturedDatabase {
 
   /** Lets go of everything, once reads that are on their way have ended. */
   async close(): Promise<void> {
-    this.#held?.release()
-    await this.#held?.ended
+    this.#isClosed = true
+    await this.#lock.run(async () => {
+      this.#held?.release()
+      await this.#held?.ended
+    })
     await this.#settling
-    await this.#lock.run(() => Promise.resolve(this.#unpin()))
+    this.#unpin()
   }
 
   async #take(request: CaptureRequest): Promise<DatabaseInstant> {
@@ -186,7 +191,7 @@ export class CapturedDatabase {
       onDistrust: (pages) => this.#distrust(pages),
       onEnd: () => {
         this.#held = undefined
-        if (this.#pinned?.isSettled === false) this.#settle()
+        if (!this.#isClosed && this.#pinned?.isSettled === false) this.#settle()
       },
     })
     return this.#held
