@@ -1,7 +1,6 @@
 import { basename, join, resolve } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { AsyncLock, Slices, type Logger, type SyncFailpoint } from '@nexus/host'
-import { checkpointConnection } from '../copy/checkpoint.ts'
 import type { Copier } from '../copy/copier.ts'
 import type { Connection } from '../open/connection.ts'
 import { fileSizeBytes } from '../open/file-size.ts'
@@ -9,15 +8,16 @@ import { closedError, isBusy } from '../open/sqlite-error.ts'
 import type { PluginDatabase } from '../snapshot/snapshot-databases.ts'
 import { ChangeLog } from './change-log.ts'
 import { HeldInstant, type DatabaseInstant } from './instant.ts'
-import { areLocked, findLockedFiles, type LockedFiles, type LockState } from './locked-files.ts'
+import { areLocked, findLockedFiles, type LockedFiles, type LockState } from './pinned/locked-files.ts'
 import type { PageImage } from './page-image.ts'
 import type { PageRange } from './page-ranges.ts'
-import type { PageStep } from './page-steps.ts'
-import { Pin } from './pin.ts'
-import { PinnedDatabase } from './pinned-database.ts'
-import { copiedImage, lateImage, openWithoutWaiting, serializedImage } from './plain-image.ts'
-import { WalMismatchError } from './wal-frames.ts'
-import { isSameState, readWalIndex, type WalIndex } from './wal-index.ts'
+import type { PageStep } from './pinned/page-steps.ts'
+import { Pin } from './pinned/pin.ts'
+import { PinnedDatabase } from './pinned/pinned-database.ts'
+import { overtakeWriters } from './pinned/overtake-writers.ts'
+import { copiedImage, lateImage, serializedImage } from './plain-image.ts'
+import { WalMismatchError } from './pinned/wal-frames.ts'
+import { isSameState, readWalIndex, type WalIndex } from './pinned/wal-index.ts'
 
 /** What a capture of one database works with. */
 export interface CaptureContext {
@@ -284,7 +284,7 @@ export class CapturedDatabase {
         if (this.#held !== undefined || pinned === undefined || pinned.isSettled) return
         await this.#advance(pinned)
         if (pinned.isSettled || pinned.index.lastFrame - pinned.backfilled > LONG_WAL_FRAMES) return
-        if (pinned.index.lastFrame > TOO_LONG_WAL_FRAMES) this.#overtakeWriters(pinned)
+        if (pinned.index.lastFrame > TOO_LONG_WAL_FRAMES) this.#note(overtakeWriters(place, pinned))
       })
     const work = async (): Promise<void> => {
       await moveOn()
@@ -311,25 +311,6 @@ export class CapturedDatabase {
     return sizeBytes <= this.#context.smallBytes
   }
 
-  /**
-   * Moves the last frames and the pin while nobody can commit. All in one go: a plugin that waits for the write lock blocks this
-   * thread, which alone can give it back.
-   */
-  #overtakeWriters(pinned: PinnedDatabase): void {
-    const { place } = this.#database
-    const writer = openWithoutWaiting(place)
-    const checkpoints = openWithoutWaiting(place)
-    try {
-      writer.exec('BEGIN IMMEDIATE')
-      checkpointConnection(checkpoints, 0, true)
-      this.#note(atOnce(pinned.advance()))
-    } finally {
-      checkpoints.close()
-      // Ends its transaction.
-      writer.close()
-    }
-  }
-
   #tellLoss(): void {
     if (this.#isLossTold) return
     this.#isLossTold = true
@@ -340,13 +321,6 @@ export class CapturedDatabase {
         'closed the file outside SQLite (readFile, a hash, a copy), or a second SQLite library did. A child process copies it ' +
         'whole at every capture until its plugin closes it and opens it again',
     )
-  }
-}
-
-function atOnce<T>(work: Generator<void, T>): T {
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
   }
 }
 
