@@ -4,6 +4,8 @@ import type { Progress } from '@nexus/objectstore'
 export interface Call {
   /** Fires when the caller gave up. */
   readonly signal: AbortSignal
+  /** Whether other calls have waited for long enough by now: on a slow disk one chunk takes so long. */
+  readonly turnIsOver: boolean
   /**
    * Reports totals, lets other calls and messages have their turn, and does not run far ahead of what the caller has
    * heard: an abort on a report stops the call close to it.

@@ -61,7 +61,8 @@ export async function hydratePrefix(
   call: Call,
 ): Promise<{ objects: number; bytes: number }> {
   const { fs } = context
-  const silent: Call = { signal: call.signal, progress: () => call.progress({ objects: 0, bytes: 0 }) }
+  const silence = (): Promise<void> => call.progress({ objects: 0, bytes: 0 })
+  const silent: Call = { signal: call.signal, turnIsOver: false, progress: silence }
   const { objects, unreadable } = await listObjects(context, prefix.segments, prefix.key, silent)
   const [bad] = unreadable
   if (bad !== undefined) {

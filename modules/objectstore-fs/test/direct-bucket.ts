@@ -17,7 +17,7 @@ export interface DirectBucket {
   list(prefix: string): Promise<FoundObject[]>
 }
 
-const call = { signal: new AbortController().signal, progress: () => setImmediate() }
+const call = { signal: new AbortController().signal, turnIsOver: false, progress: () => setImmediate() }
 
 export function openDirectBucket(
   bucket: string,

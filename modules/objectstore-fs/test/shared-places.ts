@@ -150,7 +150,7 @@ export function readAll(bucket: string): State {
   )
 }
 
-const silentCall = { signal: new AbortController().signal, progress: () => Promise.resolve() }
+const silentCall = { signal: new AbortController().signal, turnIsOver: false, progress: () => Promise.resolve() }
 
 export async function listAll({ context }: Process): Promise<string[]> {
   const { objects } = await listObjects(context, [], '', silentCall)

@@ -19,6 +19,7 @@ import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
 import { EventOutbox } from './events/outbox.ts'
 import type { Layout, OnMixedPolicy } from './layout/layout.ts'
 import { mirrorLayout } from './mirror-layout.ts'
+import { versionedLayout } from './versioned/versioned-layout.ts'
 import type { FailurePolicy } from './events/table.ts'
 
 /** What a run does when another host has committed over it. */
@@ -40,6 +41,12 @@ export interface SessionDurabilityOptions {
   staleLocal: StaleLocalPolicy
   onLost: OnLostPolicy
   onMixed: OnMixedPolicy
+  /** How the session lies in the store. Default: `mirror`. */
+  layoutName?: 'mirror' | 'versioned'
+  /** When a run takes a versioned session from the host before it. Default: at `boot`. */
+  claims?: 'boot' | 'first-commit'
+  /** `always`: what a file holds is read for each commit, whatever its times say. Default: `auto`. */
+  verifyContent?: 'auto' | 'always'
   /** Begin anew in a store that says that it has no such session, although this machine committed it there. */
   acceptEmpty?: boolean | undefined
   /** Unique to this run. */
@@ -92,8 +99,13 @@ export function openRun(options: SessionDurabilityOptions): RunContext {
     failpoint: options.failpoint ?? noFailpoint,
     fence: options.fence ?? new Fence(),
     timings: { ...defaultTimings, ...options.timings },
+    layoutName: options.layoutName ?? 'mirror',
+    claims: options.claims ?? 'boot',
+    verifyContent: options.verifyContent ?? 'auto',
   }
-  const layout = mirrorLayout(settled, join(sessionsRoot, '.machine'))
+  const scratchDir = join(sessionsRoot, '.machine')
+  const mirror = mirrorLayout(settled, scratchDir)
+  const layout = settled.layoutName === 'mirror' ? mirror : versionedLayout({ ...settled, mirror }, scratchDir)
   return {
     ...settled,
     sessionDir: join(sessionsRoot, sessionId),

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
-import { Deadline, raceSignal } from '@nexus/host'
+import { Deadline, raceSignal, systemProcesses } from '@nexus/host'
 import { SessionBlobs } from './blobs/session-blobs.ts'
 import { probeStore } from './boot/store-probe.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boot/resolve-tree.ts'
@@ -20,7 +20,9 @@ import { StoreLedger } from './outage/store-ledger.ts'
 import { ownerConflictPayload } from './owner/owner-marker.ts'
 import { SessionOwner } from './owner/owner.ts'
 import { openRun, type RunContext, type SessionDurabilityOptions } from './run-context.ts'
+import { type ClaimOutcome, SessionClaim } from './session-claim.ts'
 import { SharedRoots } from './shared/shared-roots.ts'
+import { refuseChain } from './versioned/refuse-chain.ts'
 
 export type { FinishOptions }
 
@@ -64,6 +66,7 @@ export class SessionDurability {
   readonly #tracker: TurnTracker
   readonly #recovery: RecoveryWorker
   readonly #ledger: StoreLedger
+  readonly #claim: SessionClaim
   readonly #owner: SessionOwner
   readonly #blobs: SessionBlobs
   readonly #snapshots: SessionSnapshots
@@ -99,6 +102,7 @@ export class SessionDurability {
       actions: this.#recoveryActions(),
     })
     this.#ledger = new StoreLedger(run, this.#gate, this.#guard, this.#recovery, () => this.shared.complete)
+    this.#claim = new SessionClaim(run, this.#ledger)
     this.#owner = this.#newOwner()
     this.#blobs = new SessionBlobs(run, { guard: this.#guard, ledger: this.#ledger, recovery: this.#recovery })
     this.#snapshots = new SessionSnapshots(run, {
@@ -148,15 +152,29 @@ export class SessionDurability {
       this.#unreachable = true
       this.#ledger.treeUnreachable(error)
     }
-    const resolution = await resolveTree({ ...this.#run, onUnreachable }, options)
+    const resolver = { ...this.#run, onUnreachable }
+    const resolution = await resolveTree(resolver, options)
     if (resolution.undecided !== undefined) this.#guard.postpone(resolution.undecided)
-    return resolution
+    const { layout, committed, store, sessionId } = this.#run
+    const isNew = resolution.undecided === undefined && committed.current === undefined
+    if (layout.chain === undefined && isNew) await refuseChain(store, sessionId, options.signal)
+    return await this.#claim.ofTree(resolution, resolver, options)
+  }
+
+  /**
+   * Claims a session whose tree was created just now; see {@link SessionClaim.ofNewTree}.
+   *
+   * @returns 'lost' when another host created the session at the same moment: its tree is to be resolved, in place of ours
+   * @throws under `strict`, the store's error
+   */
+  async claimNew(signal?: AbortSignal): Promise<ClaimOutcome> {
+    return await this.#claim.ofNewTree(signal)
   }
 
   /** Reads the owner marker, judges it and writes ours. Never fails a boot; what it found is raised later. */
   async claimOwner(signal?: AbortSignal): Promise<void> {
     // The store was silent a moment ago: the first heartbeat claims, and boot doesn't wait for another deadline.
-    if (!this.#unreachable) await this.#owner.claim(signal)
+    if (!this.#unreachable && this.#run.layout.chain === undefined) await this.#owner.claim(signal)
   }
 
   /**
@@ -170,7 +188,7 @@ export class SessionDurability {
     this.#run.sessionDir = realpathSync(this.#run.sessionDir)
     this.#run.journal = journal
     this.#run.storage = storage
-    this.#owner.start()
+    if (this.#run.layout.chain === undefined) this.#owner.start()
   }
 
   /**
@@ -300,7 +318,11 @@ export class SessionDurability {
     const run = this.#run
     return new SessionOwner({
       ...run,
-      identity: { ...run, processStartedAtMs: Date.now() - process.uptime() * 1000 },
+      identity: {
+        ...run,
+        processStartedAtMs: Date.now() - process.uptime() * 1000,
+        thread: systemProcesses.self().thread,
+      },
       heartbeatMs: run.timings.heartbeatMs,
       staleMs: run.timings.ownerStaleMs,
       confirm: (signal) => this.#guard.confirm(signal),

@@ -111,7 +111,9 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
       trigger,
       // After a snapshot that failed the store may hold other bytes than the commit says.
       onlyIfNew: this.overwritten.length === 0 && batch.every(({ onlyIfNew }) => onlyIfNew === true),
-      beforeCommit: (pair) => record.aboutToCommit(pair),
+      // Where commits form a chain, the tree's own record says what was sent from it.
+      beforeCommit: async (pair) => (run.layout.chain === undefined ? await record.aboutToCommit(pair) : undefined),
+      lost: (winner) => guard.lost(winner),
       confirm: (ageMs) => guard.confirmIfOld(ageMs, signal, { generation, nonce }),
       ...(held === undefined ? {} : { committed: held }),
       ...(journal === undefined ? {} : { journal }),

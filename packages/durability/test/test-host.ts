@@ -43,6 +43,8 @@ export class TestHost {
   readonly lines: LoggedLine[]
   readonly durability: SessionDurability
   resolution: TreeResolution | undefined
+  /** What became of the claim to a new session. */
+  claimed: 'claimed' | 'lost' | undefined
   journal!: JournalWriter
   storage!: StorageManager
   /** The process is gone: what it still had to do never happens. */
@@ -112,6 +114,7 @@ export class TestHost {
       ...(this.#options.fresh === undefined ? {} : { fresh: this.#options.fresh }),
     })
     mkdirSync(dir, { recursive: true, mode: 0o700 })
+    if (this.resolution.tree === 'absent') this.claimed = await durability.claimNew()
     await durability.claimOwner()
     if (this.isDead) throw new Error('the process died')
     this.storage = openStorageManager({

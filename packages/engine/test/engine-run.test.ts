@@ -1,4 +1,4 @@
-import { fork, type ChildProcess } from 'node:child_process'
+import { fork, spawnSync, type ChildProcess } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -62,6 +62,29 @@ describe('run()', () => {
     expect(existsSync(join(bucket, 'sessions/served.owner/owner.json'))).toBe(false)
     expect(existsSync(join(bucket, 'sessions/served.manifest/manifest.json'))).toBe(true)
   })
+
+  it.for(['booting', 'ready'])(
+    'ends in order as the first process of a container, told to while it is %s',
+    async (when, { skip }) => {
+      const asFirst = ['--pid', '--fork', '--mount-proc']
+      skip(
+        spawnSync('unshare', [...asFirst, 'true']).status !== 0,
+        'needs unshare and the right to make a pid namespace',
+      )
+      child = fork(CHILD, [JSON.stringify({ root, hangs: false, bootMs: 300 })], {
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        execPath: 'unshare',
+        execArgv: [...asFirst, process.execPath, ...process.execArgv],
+      })
+      await message(when)
+      const exit = ended()
+      // What a runtime of containers does: a signal without a handler is not delivered to the first process.
+      process.kill(Number(readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')), 'SIGTERM')
+      expect(await exit).toBe(0)
+      expect(existsSync(join(root, 'sessions/served/session.lock'))).toBe(false)
+      expect(readFileSync(join(root, 'sessions/served/metadata/session.json'), 'utf8')).toContain('"ended"')
+    },
+  )
 
   it('exits at once on a second signal while the stop hangs', async () => {
     serve(true)

@@ -11,7 +11,13 @@ export { noFailpoint, type Failpoint, type SyncFailpoint } from './failpoint.ts'
 // This process among others
 export { Fence } from './process/fence.ts'
 export { WorkerStarter, type WorkerStarterOptions } from './process/worker-starter.ts'
-export { isRunning, systemProcesses, type ProcessIdentity, type ProcessTable } from './process/process-identity.ts'
+export {
+  isRunning,
+  systemProcesses,
+  type ProcessIdentity,
+  type ProcessTable,
+  type ThreadIdentity,
+} from './process/process-identity.ts'
 export { acquireSessionLock, adoptSessionLock, readLockState, writeLockFile } from './lock/session-lock.ts'
 export type { SessionLockOptions } from './lock/session-lock.ts'
 export type { SessionLock } from './lock/held-lock.ts'

@@ -97,13 +97,21 @@ export async function copyBytes(
   }
 }
 
+/** How much is copied between two reports while the disk is fast. */
+const REPORT_BYTES = 1024 * 1024
+
 /** A chunk callback that reports totals of one object while it is under way. */
 export function reportingChunks(call: Call): (bytes: number, last: boolean) => Promise<void> | undefined {
   let done = 0
+  let reported = 0
   return (bytes, last) => {
     done += bytes
-    // The last report comes with the answer, when the object is whole.
-    return last ? undefined : call.progress({ objects: 0, bytes: done })
+    // The last report comes with the answer, when the object is whole. On a slow disk the answer may be far: what the others
+    // copy comes first.
+    const isDue = call.turnIsOver || (!last && done - reported >= REPORT_BYTES)
+    if (!isDue) return undefined
+    reported = done
+    return call.progress({ objects: 0, bytes: done })
   }
 }
 

@@ -16,6 +16,8 @@ export interface WorkerData {
 export interface WorkerInternals {
   /** Calls of this kind stop dead inside a system call, as on a dead mount, for as long as nobody writes to this FIFO. */
   hang?: { op: Operation['op']; fifo: string }
+  /** How long each chunk of a copy takes more, in ms for a MiB, as on a slow mount. */
+  slowMsPerMiB?: number
   /** How long a worker that does not answer is waited for, in ms, instead of the constants. */
   patienceMs?: number
   /** As in a bundle that left the worker's file behind. */

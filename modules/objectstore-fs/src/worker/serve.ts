@@ -12,8 +12,12 @@ const RECLAIM_EVERY_MS = 10 * 60 * 1000
 /** Runs the calls on a bucket that come in at the port. */
 export function serve(port: MessagePort, { options, activity, internals }: WorkerData): void {
   const words = new Int32Array(activity)
-  const { hang } = internals
-  const context = createBucketContext(options)
+  const { hang, slowMsPerMiB = 0 } = internals
+  const slowly = (name: string): void => {
+    if (name === 'fs:chunk-copied')
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, (slowMsPerMiB * context.chunk.length) / 2 ** 20)
+  }
+  const context = createBucketContext(options, slowMsPerMiB === 0 ? {} : { failpoint: slowly })
   const calls = new Map<number, WorkerCall>()
   let reclaimedAtMs = -Infinity
   // The rule means windows, which check an origin; ports have none.

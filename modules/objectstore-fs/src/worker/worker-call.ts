@@ -26,6 +26,10 @@ export class WorkerCall implements Call {
     this.signal = this.#abort.signal
   }
 
+  get turnIsOver(): boolean {
+    return slices.due
+  }
+
   abort(): void {
     this.#abort.abort()
     this.#wake?.()

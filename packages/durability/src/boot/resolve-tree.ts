@@ -3,7 +3,7 @@ import { rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { type Clock, type Failpoint, LOCK_FILE, type Logger, syncDirectory } from '@nexus/host'
-import type { Layout, OnMixedPolicy } from '../layout/layout.ts'
+import type { CommitChain, Layout, OnMixedPolicy } from '../layout/layout.ts'
 import type { FailurePolicy } from '../events/table.ts'
 import type { CommittedGeneration } from '../layout/committed-generation.ts'
 import type { EventOutbox } from '../events/outbox.ts'
@@ -14,7 +14,7 @@ import { lacks, lookAtTree, type LocalTree } from './local-tree.ts'
 import { holdsUnstoredTurns, readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Committed } from '../tree/committed.ts'
 import { noteSetAside, removeSetAside } from './set-aside.ts'
-import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
+import { judgeTree, type StaleLocalPolicy, type TreeVerdict, WHY_KEPT } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
 /** What {@link resolveTree} works with. */
@@ -81,6 +81,7 @@ export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOp
     remote = await committed.look(options.signal)
   } catch (error) {
     options.signal?.throwIfAborted()
+    if (isDecision(error)) throw error
     if (isUnreadable(error)) {
       if (resolver.staleLocal !== 'keep') throw error
       logger.error(
@@ -98,7 +99,8 @@ export async function resolveTree(resolver: TreeResolver, options: ResolveTreeOp
     return { tree: 'local', undecided: tree }
   }
   if (remote === undefined) refuseForgotten(resolver, previous)
-  const judged = judgeLocalTree(resolver.bootId, previous, remote, tree)
+  const known = asTreeSays(previous, remote, resolver.layout.chain)
+  const judged = judgeLocalTree(resolver.bootId, known, remote, tree)
   // What is newer than the commit is what the caller gives up, except for whole turns that the store never got.
   const givesUp = options.giveUpLocal === true && judged.kind === 'live' && !holdsUnstoredTurns(previous, tree.journal)
   const verdict: TreeVerdict = givesUp ? { kind: 'given-up' } : judged
@@ -124,6 +126,27 @@ export function judgeLocalTree(
     journal: tree.journal,
     hasLost: lacks(tree, remote),
   })
+}
+
+/**
+ * What the machine remembers, corrected by what the tree itself knows of its commits: that is copied, restored and rolled back
+ * together with the tree, and what lies beside it is not.
+ */
+export function asTreeSays(
+  record: MachineRecord | undefined,
+  remote: Committed | undefined,
+  chain: CommitChain | undefined,
+): MachineRecord | undefined {
+  if (chain === undefined || remote === undefined) return record
+  const { generation, nonce, journal } = remote
+  if (!chain.holdsTree) {
+    if (record?.committed === undefined) return undefined
+    return { ...record, committed: { generation: record.committed.generation, nonce: '' }, pending: [] }
+  }
+  const committed = { generation, nonce }
+  if (record !== undefined) return { ...record, committed }
+  const bootId = chain.treeBootId ?? ''
+  return { committed, lastSeq: journal.last_seq, pending: [], bootId, clean: false, stored: false }
 }
 
 /**
@@ -163,14 +186,6 @@ async function actOn(
     await record.begin(onTopOf(previous, remote))
     return { tree: 'local' }
   }
-  if (verdict.kind === 'torn-but-newer') {
-    logger.error(
-      { session_id: sessionId, generation: remote.generation },
-      'the machine went down without a stop, and the local tree holds turns that the store never got: keeping it as it is',
-    )
-    await record.begin(onTopOf(previous, remote))
-    return { tree: 'local' }
-  }
   const forked = 'forked' in verdict && verdict.forked
   if (verdict.kind === 'stale' && staleLocal === 'refuse') {
     throw new StaleLocalTreeError({
@@ -181,11 +196,9 @@ async function actOn(
       forked,
     })
   }
-  if (verdict.kind === 'stale' && staleLocal === 'keep') {
-    logger.error(
-      { session_id: sessionId, local_generation: local.generation, remote_generation: remote.generation, forked },
-      'the local tree is older than the store and is kept: the next commit hides what another host committed',
-    )
+  if (verdict.kind === 'torn-but-newer' || (verdict.kind === 'stale' && staleLocal === 'keep')) {
+    const about = { local_generation: local.generation, remote_generation: remote.generation, forked }
+    logger.error({ session_id: sessionId, ...about }, WHY_KEPT[verdict.kind])
     await record.begin(onTopOf(previous, remote))
     return { tree: 'local' }
   }
@@ -312,6 +325,11 @@ function beforeDecision(previous: MachineRecord | undefined, bootId: string, jou
 function carried(previous: MachineRecord): RecordStart {
   const { committed, lastSeq, pending, mixedFrom } = previous
   return { committed, lastSeq, pending: [...pending], ...(mixedFrom === undefined ? {} : { mixedFrom }) }
+}
+
+/** The store answered, and what it said ends the boot. */
+function isDecision(error: unknown): boolean {
+  return isNexusError(error) && error.op === 'durability.resolve-tree'
 }
 
 /** The store answered, and the answer can't be understood: waiting doesn't help. */

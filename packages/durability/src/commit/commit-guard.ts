@@ -1,7 +1,8 @@
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { MachineRecord } from '../boot/machine-record.ts'
-import { judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
+import { asTreeSays, judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
+import { WHY_KEPT } from '../boot/tree-verdict.ts'
 import type { Committed, CommitHead, CommitPair } from '../tree/committed.ts'
 import type { RunContext } from '../run-context.ts'
 import { readLocalJournal } from '../boot/local-journal.ts'
@@ -88,6 +89,17 @@ export class CommitGuard {
     }
   }
 
+  /** Another host's commit has the number of ours: the run has ended as a writer. */
+  lost(winner: CommitHead | undefined): never {
+    const { fence, record, sessionId } = this.#run
+    this.#lose(winner ?? { generation: (record.current.committed?.generation ?? 0) + 1, nonce: '', instanceId: '' })
+    fence.check()
+    throw new NexusError('FENCED', `another host has session ${sessionId}`, {
+      op: 'durability.snapshot',
+      key: sessionId,
+    })
+  }
+
   /** {@link confirm}, shared, if the last look is that old: this process stood still, or the store was silent. */
   async confirmIfOld(ageMs: number, signal?: AbortSignal, building?: CommitPair): Promise<void> {
     if (this.#run.clock.now() - this.#lookedAtMs < ageMs) return
@@ -97,8 +109,8 @@ export class CommitGuard {
   }
 
   async #decideAgain(held: Committed | undefined, tree: TreeAtBoot): Promise<void> {
-    const { record, bootId, staleLocal, onLost, sessionId, logger } = this.#run
-    const verdict = judgeLocalTree(bootId, record.current, held, tree)
+    const { record, bootId, staleLocal, onLost, sessionId, logger, layout } = this.#run
+    const verdict = judgeLocalTree(bootId, asTreeSays(record.current, held, layout.chain), held, tree)
     // Turns of this run make a fork of a stale tree, and don't make a torn one whole.
     const forked = verdict.kind === 'stale' && (verdict.forked || (await this.#hasTurnsOfItsOwn(record.current)))
     if (verdict.kind === 'torn') {
@@ -117,22 +129,15 @@ export class CommitGuard {
         { op: 'durability.snapshot', key: sessionId },
       )
     }
-    if (verdict.kind === 'torn-but-newer') {
-      logger.error(
-        { session_id: sessionId },
-        'the machine went down without a stop, and the local tree holds turns that the store lacks: storing it as it is',
-      )
-    }
-    if (verdict.kind === 'stale' && held !== undefined) {
-      if (staleLocal === 'keep' || onLost === 'overwrite') {
-        logger.error(
-          { session_id: sessionId, remote_generation: held.generation, forked },
-          'the local tree is older than the store and is kept: this commit hides what another host committed',
-        )
-        record.committed(held, record.current.lastSeq)
-      } else this.#announceStale(held, forked)
+    const isKept = verdict.kind === 'torn-but-newer' || staleLocal === 'keep' || onLost === 'overwrite'
+    if ((verdict.kind === 'torn-but-newer' || verdict.kind === 'stale') && held !== undefined) {
+      const about = { session_id: sessionId, remote_generation: held.generation, forked }
+      if (isKept) logger.error(about, WHY_KEPT[verdict.kind])
+      else this.#announceStale(held, forked)
+      if (isKept && verdict.kind === 'stale') record.committed(held, record.current.lastSeq)
     }
     this.#atBoot = undefined
+    if (verdict.kind === 'live' && held !== undefined) record.committed(held, held.journal.last_seq)
     record.adoptBoot(bootId)
   }
 

@@ -19,8 +19,8 @@ import { refuseReplacedJournal, stageParts, type StagedParts } from '../capture/
 import { JOURNAL_DIR } from '../tree/names.ts'
 import { validateSessionId } from '../tree/session-id.ts'
 import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/staging.ts'
-import { totalBytes, type Committed, type CommitPair, type MixedFrom } from '../tree/committed.ts'
-import type { CapturedTree, Layout, LayoutCommit, SnapshotTrigger } from '../layout/layout.ts'
+import { totalBytes, type Committed, type CommitHead, type CommitPair, type MixedFrom } from '../tree/committed.ts'
+import type { CapturedTree, CommitFence, Layout, LayoutCommit } from '../layout/layout.ts'
 
 export interface SnapshotOptions {
   layout: Layout
@@ -42,7 +42,7 @@ export interface SnapshotOptions {
   instanceId: string
   /** Counts the snapshots of this run from 1. */
   sequence: number
-  trigger: SnapshotTrigger
+  trigger: CapturedTree['trigger']
   turnId?: string
   mixedFrom?: MixedFrom
   /** Called when everything else is durable; the commit follows only after it resolved. */
@@ -54,6 +54,8 @@ export interface SnapshotOptions {
    * since. May go by a look that is younger than `ageMs`. Default: passes.
    */
   confirm?: (ageMs: number) => Promise<void>
+  /** Called when another host's commit has the number of this one. Default: rejects with `FENCED`. */
+  lost?: CommitFence['lost']
   signal?: AbortSignal | undefined
   clock?: Clock
   logger?: Logger
@@ -185,9 +187,19 @@ async function captureAndCommit(
       slices,
       concurrency,
     },
-    { signal: options.signal, beforeCommit, confirm },
+    {
+      signal: options.signal,
+      beforeCommit,
+      confirm,
+      lost: options.lost ?? ((winner) => refuseLost(sessionDir, winner)),
+    },
   )
   return resultOf(commit, await staging, startedMs)
+}
+
+function refuseLost(sessionDir: string, winner: CommitHead | undefined): never {
+  const who = winner === undefined ? 'another host' : `instance ${winner.instanceId}, generation ${winner.generation}`
+  throw new NexusError('FENCED', `${sessionDir} was committed by ${who} meanwhile`, { op: 'snapshot', key: sessionDir })
 }
 
 function resultOf(commit: LayoutCommit, parts: StagedParts, startedMs: number): SnapshotResult {

@@ -96,6 +96,7 @@ export class SessionEnding {
         await owner.release(signal)
         await store.flush({ signal }).catch((error: Error) => failures.push(error))
       }
+      await this.#run.layout.chain?.close()
       await this.#endRecord(clean, stored, await syncing)
     } finally {
       bound.clear()
@@ -158,6 +159,7 @@ export class SessionEnding {
     await this.detachInputs()
     owner.leave()
     await this.#within('abandoning a snapshot', timings.drainMs, () => slot.idle())
+    await this.#run.layout.chain?.close()
     await record.close()
     await this.#closeStore(timings.closeMs)
   }

@@ -49,7 +49,8 @@ export const DURABILITY_EVENTS = {
     },
   },
   'session.owner.lost': {
-    summary: 'Another host has committed to the session since; see `core.object_store.on_lost`.',
+    summary:
+      'Another host has committed to the session since; see `core.object_store.on_lost`. On the bus and in the log: a run that lost journals nothing any more, this event included.',
     fields: {
       session_id: { kind: 'string', doc: 'Id of the session.' },
       our_generation: { kind: 'integer', doc: 'The last generation this run committed or found.' },

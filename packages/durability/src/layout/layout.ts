@@ -13,7 +13,8 @@ export interface CapturedTree extends CommitPair {
   instanceId: string
   /** Counts the snapshots of this run from 1. */
   sequence: number
-  trigger: SnapshotTrigger
+  /** A new session's first commit is the claim to it. */
+  trigger: SnapshotTrigger | 'claim'
   turnId?: string | undefined
   /** The tree, reached through the directories it was opened by. */
   cursor: TreeCursor
@@ -43,6 +44,8 @@ export interface CommitFence {
    * since. May go by a look that is younger than `ageMs`.
    */
   confirm: (ageMs: number) => Promise<void>
+  /** Another host's commit has the number of this one: never returns. */
+  lost: (winner: CommitHead | undefined) => never
 }
 
 /** A commit that landed, and what it cost. */
@@ -73,6 +76,23 @@ export interface RestoreOptions {
  */
 export type OnMixedPolicy = 'auto' | 'warn' | 'fail'
 
+/** What a layout can say and do in which a host can't commit over another. */
+export interface CommitChain {
+  /** Whether the local tree held the newest commit when {@link Layout.committed} last asked, by the tree's own record. */
+  readonly holdsTree: boolean
+  /** The boot of the machine in which the local tree was last open; undefined for a tree of unknown descent. */
+  readonly treeBootId: string | undefined
+  /**
+   * Adds a commit that holds the parent's tree, so that whoever had the session before can't commit any more.
+   *
+   * @returns 'lost' when another host committed since the last look
+   * @throws the store's error; the claim may have landed then, and goes out again before anything else
+   */
+  claim(signal?: AbortSignal): Promise<Committed | 'lost'>
+  /** Lets go of the tree's record. */
+  close(): Promise<void>
+}
+
 /**
  * How the commits of one session lie in a store. Everything else of this package goes by commits alone and knows no layout.
  *
@@ -93,6 +113,8 @@ export interface Layout {
   restore(tree: StagedTree, options: RestoreOptions): Promise<Restored | undefined>
   /** Uploads one immutable file of the tree ahead of the commit that will name it. */
   pushBlob(path: string, localPath: string, signal: AbortSignal): Promise<void>
+  /** Only where commits form a chain, in which none can take the place of another. */
+  readonly chain?: CommitChain | undefined
   /** Brings one committed file back; false when the store doesn't have it, or can't give single objects. */
   fetchBlob(path: string, localPath: string, signal: AbortSignal): Promise<boolean>
 }

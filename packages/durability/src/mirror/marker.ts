@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { sessionKeys } from '../tree/keys.ts'
-import type { Manifest } from './manifest.ts'
-import type { SnapshotTrigger } from '../layout/layout.ts'
+import type { Manifest } from './manifest/manifest.ts'
+import type { CapturedTree } from '../layout/layout.ts'
 
 /** The marker schema this build writes and reads. */
 const MARKER_SCHEMA_VERSION = 1
@@ -31,7 +31,7 @@ export interface CommitMarker {
 /** The marker of a manifest that is about to be, or was, committed. */
 export function commitMarker(
   manifest: Manifest,
-  run: { sequence: number; trigger: SnapshotTrigger; turnId?: string; bytes: number },
+  run: { sequence: number; trigger: CapturedTree['trigger']; turnId?: string; bytes: number },
 ): CommitMarker {
   return {
     _schema_version: MARKER_SCHEMA_VERSION,

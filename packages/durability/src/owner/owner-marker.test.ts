@@ -20,7 +20,7 @@ function judge(held: OwnerMarker | undefined, running: readonly number[] = []) {
   return judgeOwner(held, us, {
     nowMs,
     staleMs,
-    isRunning: (pid) => running.includes(pid),
+    isRunning: (pid, thread) => running.includes(pid) && (thread === undefined || thread.tid === 41),
     wasAbandoned: (id) => id === 'dropped',
   })
 }
@@ -63,6 +63,19 @@ describe('the verdict on an owner marker', () => {
       [100],
       'crashed',
     ],
+    [
+      'a worker thread of this process that was ended crashed here',
+      marker({ host: 'a', pid: 100, thread: { tid: 40, start: 1 } }),
+      [100],
+      'crashed',
+    ],
+    ['one of another process of this host, too', marker({ host: 'a', thread: { tid: 40, start: 1 } }), [7], 'crashed'],
+    [
+      'a worker thread that runs is a conflict',
+      marker({ host: 'a', pid: 100, thread: { tid: 41, start: 1 } }),
+      [100],
+      'conflict',
+    ],
     ['our own pid since this process started is a conflict', marker({ host: 'a', pid: 100 }), [100], 'conflict'],
   ] as const)('%s', (_name, held, running, verdict) => {
     expect(judge(held, running)).toBe(verdict)
@@ -83,6 +96,9 @@ describe('the owner marker on the wire', () => {
       heartbeat_at: marker().heartbeatAt,
     })
     expect(parseOwnerMarker(Buffer.from(wire))).toEqual(marker())
+    const ofThread = marker({ thread: { tid: 4, start: 5 } })
+    expect(JSON.parse(serializeOwnerMarker(ofThread, 'p'))).toMatchObject({ thread: 4, thread_start: 5 })
+    expect(parseOwnerMarker(Buffer.from(serializeOwnerMarker(ofThread, 'p')))).toEqual(ofThread)
   })
 
   it.each([

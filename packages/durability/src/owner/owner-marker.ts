@@ -1,4 +1,5 @@
 import { NexusError } from '@nexus/errors'
+import type { ThreadIdentity } from '@nexus/host'
 import type { DurabilityEvents } from '../events/table.ts'
 
 /** Who writes a session, as it stands in the store. */
@@ -6,6 +7,8 @@ export interface OwnerMarker {
   sessionId: string
   host: string
   pid: number
+  /** The worker thread that the run is in; absent on a main thread. */
+  thread?: ThreadIdentity | undefined
   instanceId: string
   /** RFC 3339. */
   claimedAt: string
@@ -17,6 +20,7 @@ export interface OwnerMarker {
 export interface OwnerIdentity {
   host: string
   pid: number
+  thread?: ThreadIdentity | undefined
   /** Unique to this run of an engine. */
   instanceId: string
   /** When this process started, in ms since the epoch. */
@@ -45,6 +49,7 @@ export function serializeOwnerMarker(marker: OwnerMarker, keyPrefix: string): st
     key_prefix: keyPrefix,
     host: marker.host,
     pid: marker.pid,
+    ...(marker.thread === undefined ? {} : { thread: marker.thread.tid, thread_start: marker.thread.start }),
     instance_id: marker.instanceId,
     claimed_at: marker.claimedAt,
     heartbeat_at: marker.heartbeatAt,
@@ -66,12 +71,14 @@ export function parseOwnerMarker(bytes: Uint8Array): OwnerMarker {
   }
   const pid = field('pid')
   if (typeof pid !== 'number' || !Number.isSafeInteger(pid)) throw garbage('has no pid')
+  const [tid, start] = [field('thread'), field('thread_start')]
   const heartbeatAt = text('heartbeat_at')
   if (Number.isNaN(Date.parse(heartbeatAt))) throw garbage('has a heartbeat_at that is not a time')
   return {
     sessionId: text('session_id'),
     host: text('host'),
     pid,
+    ...(typeof tid === 'number' && typeof start === 'number' ? { thread: { tid, start } } : {}),
     instanceId: text('instance_id'),
     claimedAt: text('claimed_at'),
     heartbeatAt,
@@ -88,8 +95,8 @@ export interface OwnerKnowledge {
   nowMs: number
   /** Age of a heartbeat from which its holder counts as gone. */
   staleMs: number
-  /** Whether a process with this pid exists on this host. */
-  isRunning: (pid: number) => boolean
+  /** Whether a process with this pid exists on this host, and this worker thread of it. */
+  isRunning: (pid: number, thread?: ThreadIdentity) => boolean
   /** Whether a run of this process was dropped under that instance id. */
   wasAbandoned: (instanceId: string) => boolean
 }
@@ -111,7 +118,8 @@ export function judgeOwner(marker: OwnerMarker | undefined, us: OwnerIdentity, k
  * restarted container.
  */
 function isGone(marker: OwnerMarker, us: OwnerIdentity, { isRunning, wasAbandoned }: OwnerKnowledge): boolean {
-  if (marker.pid !== us.pid) return !isRunning(marker.pid)
+  if (!isRunning(marker.pid, marker.thread)) return true
+  if (marker.pid !== us.pid) return false
   return Date.parse(marker.heartbeatAt) < us.processStartedAtMs || wasAbandoned(marker.instanceId)
 }
 

@@ -9,6 +9,7 @@ import {
   parseOwnerMarker,
   serializeOwnerMarker,
   type OwnerIdentity,
+  type OwnerKnowledge,
   type OwnerMarker,
   type OwnerVerdict,
 } from './owner-marker.ts'
@@ -28,8 +29,8 @@ export interface SessionOwnerOptions {
   confirm: (signal: AbortSignal) => Promise<void>
   /** Called once a run, when another instance looks alive. */
   onConflict: (holder: OwnerMarker) => void
-  /** Whether a process with this pid exists on this host. */
-  isRunning?: (pid: number) => boolean
+  /** Whether a process with this pid exists on this host, and this worker thread of it. */
+  isRunning?: OwnerKnowledge['isRunning']
 }
 
 /** Instances that this process has dropped: their markers stay, and nobody is behind them any more. */
@@ -45,7 +46,7 @@ const abandonedHere = new Set<string>()
  */
 export class SessionOwner {
   readonly #options: SessionOwnerOptions
-  readonly #isRunning: (pid: number) => boolean
+  readonly #isRunning: OwnerKnowledge['isRunning']
   readonly #keys: SessionKeys
   readonly #scratchPath: string
   readonly #stop = new AbortController()
@@ -150,8 +151,8 @@ export class SessionOwner {
     const { store, clock, identity, sessionId } = this.#options
     const nowAt = new Date(clock.now()).toISOString()
     const claimedAt = this.#claimedAt ?? nowAt
-    const { host, pid, instanceId } = identity
-    const marker = { sessionId, host, pid, instanceId, claimedAt, heartbeatAt: nowAt }
+    const { host, pid, thread, instanceId } = identity
+    const marker = { sessionId, host, pid, thread, instanceId, claimedAt, heartbeatAt: nowAt }
     // Before the put: one whose answer is lost may have landed, and has to be removed at the end.
     this.#claimedAt = claimedAt
     const scratchPath = this.#scratchPath

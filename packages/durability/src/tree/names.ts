@@ -26,6 +26,8 @@ export const CONFIG_SNAPSHOT_PATH: string = `${METADATA_DIR}/config-snapshot.yam
 /** One line for each completed turn. */
 export const TIMING_PATH: string = `${METADATA_DIR}/timing.jsonl`
 export const JOURNAL_HEADER_PATH: string = `${JOURNAL_DIR}/header.json`
+/** What the tree itself knows of its commits: on this machine alone, and copied, renamed and removed with the tree. */
+export const SESSION_RECORD_PATH = 'session.record.jsonl'
 /** The segment of the journal that is appended to. */
 export const ACTIVE_SEGMENT_PATH: string = `${JOURNAL_DIR}/events.jsonl`
 const DATABASE_FILE = 'store.db'
@@ -106,7 +108,9 @@ export function isLocalPath(path: string): boolean {
 
 /** Whether a name, of a file or a directory, is the engine's own and stays here with all that lies below. */
 export function isLocalName(name: string, atRoot: boolean): boolean {
-  return isEngineTempName(name) || (atRoot && (name === LOCK_FILE || STAGING.test(name)))
+  return (
+    isEngineTempName(name) || (atRoot && (name === LOCK_FILE || name === SESSION_RECORD_PATH || STAGING.test(name)))
+  )
 }
 
 /**

@@ -210,7 +210,7 @@ export function foundAt(world: World, generation: number): Found {
   if (at === null) return { is: 'missing' }
   if (at.isTombstone) return { is: 'tombstone' }
   const { digest, kind, parent, nonce } = at.commit
-  return { is: 'commit', commit: { generation, digest, kind, parent, instanceId: nonce, completedAtMs: 0 } }
+  return { is: 'commit', commit: { generation, digest, kind, parent, instanceId: '', nonce, completedAtMs: 0 } }
 }
 
 function containersOf(world: World, generation: number): { packs: string[]; lowestCommit: number } | null {

@@ -37,7 +37,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     mutation: {
       retriesWithNewBytes: true,
       onTaken: (found, attempt) =>
-        found.is === 'commit' && found.commit.instanceId === attempt.nonce
+        found.is === 'commit' && found.commit.nonce === attempt.nonce
           ? { is: 'commit', commit: { ...found.commit, digest: attempt.digest } }
           : found,
     },
@@ -48,7 +48,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     mutation: {
       onTaken: (found, { generation, digest, kind, parent }) =>
         found.is === 'tombstone'
-          ? { is: 'commit', commit: { generation, digest, kind, parent, instanceId: '', completedAtMs: 0 } }
+          ? { is: 'commit', commit: { generation, digest, kind, parent, instanceId: '', nonce: '', completedAtMs: 0 } }
           : found,
     },
   },
@@ -58,7 +58,7 @@ export const MUTANTS: Readonly<Record<string, Mutant>> = {
     turns: 2,
     mutation: {
       onTaken: (found, attempt) =>
-        found.is === 'commit' && found.commit.instanceId === attempt.nonce
+        found.is === 'commit' && found.commit.nonce === attempt.nonce
           ? { is: 'commit', commit: { ...found.commit, digest: attempt.digest } }
           : found,
     },

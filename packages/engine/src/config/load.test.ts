@@ -81,6 +81,7 @@ describe('defaults', () => {
       minRateKibS: 16,
       layout: 'mirror',
       ownership: 'detect',
+      verifyContent: 'auto',
     })
   })
 })
@@ -392,11 +393,11 @@ describe('the old name of a key', () => {
 describe('what is not built yet', () => {
   it.each([
     [
-      'core: {object_store: {backend: test-store, bucket: b, layout: versioned}}',
-      /versioned is not available in this version; write mirror/,
+      'core: {object_store: {backend: test-store, bucket: b, layout: auto}}',
+      /auto is not available in this version; write mirror/,
     ],
     [
-      'core: {object_store: {backend: test-store, bucket: b, verify_content: auto}}',
+      'core: {object_store: {backend: test-store, bucket: b, migrate: auto}}',
       /is not available in this version; leave it out/,
     ],
   ])('%j is refused as such', async (text, message) => {
@@ -422,7 +423,9 @@ describe('the object store', () => {
     ['backend: test-store, bucket: b, prefix: a//b', ['prefix']],
     ['backend: test-store, bucket: b, prefix: a/../b', ['prefix']],
     ['backend: test-store, bucket: b, failure_policy: strickt', ['failure_policy']],
-    ['backend: test-store, bucket: b, layout: versioned', ['layout']],
+    ['backend: test-store, bucket: b, layout: versioned, on_lost: overwrite', ['on_lost']],
+    ['backend: test-store, bucket: b, layout: versioned, stale_local: keep', ['stale_local']],
+    ['backend: test-store, bucket: b, layout: versioned, ownership: refuse', ['ownership']],
     ['backend: test-store, bucket: b, ownership: claim', ['ownership']],
     ['backend: test-store, bucket: b, layout: auto, ownership: lazy', ['layout', 'ownership']],
     ['backend: test-store, bucket: b, keep: {days: 3}, ttl: 1h', ['keep', 'ttl']],

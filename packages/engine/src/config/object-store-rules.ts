@@ -24,6 +24,7 @@ export function objectStoreProblems(
 
   const fault = prefixFault(values.get('prefix'), unexpanded.get(pathKey([...BLOCK, 'prefix'])))
   if (fault !== undefined) report('prefix', fault)
+  for (const [key, message] of layoutFaults(values)) report(key, message)
   if (backendGiven) return problems
   if (backend === undefined) {
     for (const key of values.keys()) {
@@ -36,6 +37,25 @@ export function objectStoreProblems(
     report('backend', missingBackend(backend, unexpanded.get(pathKey([...BLOCK, 'backend']))))
   }
   return problems
+}
+
+/** What the layouts can't do. */
+function layoutFaults(values: ReadonlyMap<string, unknown>): [key: string, message: string][] {
+  const faults: [string, string][] = []
+  if (values.get('layout') === 'versioned') {
+    if (values.get('on_lost') === 'overwrite') {
+      faults.push(['on_lost', 'can not be overwrite under layout versioned: no commit is ever overwritten; use stop'])
+    }
+    if (values.get('stale_local') === 'keep') {
+      faults.push([
+        'stale_local',
+        'can not be keep under layout versioned: a commit on an older tree is refused; use set-aside or refuse',
+      ])
+    }
+  } else if (values.get('ownership') === 'claim' || values.get('ownership') === 'lazy') {
+    faults.push(['ownership', 'can only be detect under layout mirror, where nothing keeps a host from writing'])
+  }
+  return faults
 }
 
 /** Whether the problem is a backend that is not registered. */

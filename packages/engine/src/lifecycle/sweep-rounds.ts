@@ -57,12 +57,12 @@ export class SweepRounds {
     this.#timer.unref()
   }
 
-  async #sweptBy({ signal, logger, sweep }: Sweeper): Promise<boolean> {
+  async #sweptBy(sweeper: Sweeper): Promise<boolean> {
     try {
-      await sweep()
+      await sweeper.sweep()
     } catch (error) {
-      if (signal.aborted) return false
-      logger.warn({ err: error }, 'old sessions could not be swept; trying again in a day')
+      if (sweeper.signal.aborted) return false
+      sweeper.logger.warn({ err: error }, 'old sessions could not be swept; trying again in a day')
     }
     this.#lastMs = this.#clock.now()
     return true

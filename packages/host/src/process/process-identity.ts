@@ -87,9 +87,14 @@ function startTime(stat: string): number | undefined {
   return Number(fields[19])
 }
 
-/** Whether a pid of this pid namespace belongs to a living process; a zombie doesn't count. */
-export function isRunning(pid: number): boolean {
-  return look(pid) !== 'gone'
+/**
+ * Whether a pid of this pid namespace belongs to a living process; a zombie doesn't count.
+ *
+ * @param thread a worker thread of it that must run as well, where that can be told
+ */
+export function isRunning(pid: number, thread?: ThreadIdentity): boolean {
+  if (look(pid) === 'gone') return false
+  return thread === undefined || threadRuns(pid, thread) !== false
 }
 
 function textOf(read: () => string): string {

@@ -13,8 +13,9 @@ export interface CommitFacts extends CommitId {
   kind: CommitKind
   /** Undefined for the first commit of a session or a fork. */
   parent?: CommitId | undefined
-  /** For messages: it decides nothing. */
+  /** For messages, as the nonce: they decide nothing. */
   instanceId: string
+  nonce: string
   completedAtMs: number
 }
 

@@ -32,7 +32,7 @@ function storeOf({ from = 1, to, hint, unlisted = 0, tombstones = 0 }: Planted):
 }
 
 function factsOf(generation: number): CommitFacts {
-  return { generation, digest: `d${generation}`, kind: 'turn', instanceId: 'i', completedAtMs: 0 }
+  return { generation, digest: `d${generation}`, kind: 'turn', instanceId: 'i', nonce: '', completedAtMs: 0 }
 }
 
 describe('the head of a session', () => {

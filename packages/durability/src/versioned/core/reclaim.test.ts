@@ -18,7 +18,14 @@ function daily(head: number, tombstones = 0): CommitStore {
         ? { is: 'tombstone' }
         : {
             is: 'commit',
-            commit: { generation, digest: '', kind: 'turn', instanceId: '', completedAtMs: (generation - head) * DAY },
+            commit: {
+              generation,
+              digest: '',
+              kind: 'turn',
+              instanceId: '',
+              nonce: '',
+              completedAtMs: (generation - head) * DAY,
+            },
           },
   }
 }

@@ -57,6 +57,21 @@ export async function loadTree(
 }
 
 /**
+ * The pages of entries of a commit, none of them read, and the way to them.
+ *
+ * @throws as {@link loadTree} does
+ */
+export async function openIndex(
+  objects: SessionObjects,
+  commit: WholeCommit,
+  options: LoadOptions,
+): Promise<{ pages: PageRef[]; reader: RangeReader }> {
+  const { table } = await readPacks(objects, commit, options)
+  const reader = new RangeReader(objects, table, commit)
+  return { pages: await leafPages(reader, commit.header, options), reader }
+}
+
+/**
  * The objects that a commit takes something from: itself, and the others by ascending number.
  *
  * @throws DamagedObjectError; GoneObjectError where a page of the table was reclaimed meanwhile
@@ -90,6 +105,7 @@ export function emptyState(header: CommitHeader, headerSha256: string): TreeStat
     innerPages: [],
     packPages: [],
     files: pathRecord(),
+    records: new Map(),
     dirs: pathRecord(),
     links: pathRecord(),
     paths: [],
@@ -147,7 +163,8 @@ async function fill(
       state.pages.push(pageState(page, entries, state.pages.length === 0))
     }
   }
-  for (const [path, { entry, chunks }] of open) state.files[path] = new FileRecord(state.table, { ...entry, chunks })
+  for (const [path, { entry, chunks }] of open)
+    placeFile(state, path, new FileRecord(state.table, { ...entry, chunks }))
   check.end(header.totals, headerRange)
   state.paths = paths
   state.totals = header.totals
@@ -177,10 +194,15 @@ function place(
     if (entry.type === 'more') open.get(path)?.chunks.push(...chunks)
     else {
       paths.push(path)
-      if (chunks.length < MAX_ENTRY_REFS) state.files[path] = new FileRecord(state.table, { ...entry, chunks })
+      if (chunks.length < MAX_ENTRY_REFS) placeFile(state, path, new FileRecord(state.table, { ...entry, chunks }))
       else open.set(path, { entry, chunks })
     }
   }
+}
+
+function placeFile(state: TreeState, path: string, record: FileRecord): void {
+  state.files[path] = record
+  state.records.set(path, record)
 }
 
 /** Expanded pages, in the order in which they were asked for. */

@@ -8,6 +8,7 @@ import type { CommitHeader, CommitLink, CommitOwner, TreeTotals } from '../forma
 import { assembleCommit, type AssembledCommit, type CommitFields } from './assemble-commit.ts'
 import { CapturedTreeReader, type FoundTree } from './captured-tree.ts'
 import { snapshotStart, type VerifyContent } from './change-detection.ts'
+import type { FileRecord } from './file-record.ts'
 import { emptyState } from './load-tree.ts'
 import { PayloadSpool, type SpoolOptions } from './payload-spool.ts'
 import { containersOf } from './containers.ts'
@@ -130,6 +131,30 @@ export async function prepareBare(
   })
 }
 
+/** A tree that is made and not read from a disk. */
+export interface BuiltTree {
+  about: AboutCommit
+  tree: NewTree
+  /** Puts the files into the draft. */
+  fill: (draft: TreeDraft) => Promise<void>
+}
+
+/** A commit of a tree that is made and not read from a disk. All payload that doesn't ride in it is stored and flushed. */
+export async function prepareBuilt(
+  context: CommitContext,
+  base: CommitBase,
+  { about, tree, fill }: BuiltTree,
+  slices: Slices,
+  signal?: AbortSignal,
+): Promise<PreparedCommit> {
+  return await withDraft(context, base, signal, async (open) => {
+    await fill(open.draft)
+    const made = await assemble(context, base, open, { about, tree, emptied: new Set(), slices })
+    if (made.hasPacks) await context.objects.place.store.flush(waiting(signal))
+    return { ...toCommit(made, base, open, tree), startNs: undefined, filesRead: 0, bytesRead: 0 }
+  })
+}
+
 interface OpenDraft {
   draft: TreeDraft
   spool: PayloadSpool
@@ -138,16 +163,19 @@ interface OpenDraft {
   nextN: () => number
 }
 
-interface AboutCommit {
+/** What a header says of its commit, besides its tree. */
+export interface AboutCommit {
   kind: CommitKind
   nonce: string
+  forkedFrom?: CommitHeader['forked_from']
   turnId: string | undefined
   mixedFrom: MixedFrom | undefined
   lastSeq: number
   unstored: readonly string[]
 }
 
-type NewTree = Pick<FoundTree, 'dirs' | 'paths'> & { links: Record<string, CommittedLink> }
+/** Paths of files, sorted, and what else lies in a tree. */
+export type NewTree = Pick<FoundTree, 'dirs' | 'paths'> & { links: Record<string, CommittedLink> }
 
 async function withDraft<T>(
   { objects, onPack }: CommitContext,
@@ -182,7 +210,7 @@ async function assemble(
   { about, tree, emptied, slices }: { about: AboutCommit; tree: NewTree; emptied: ReadonlySet<number>; slices: Slices },
 ): Promise<AssembledCommit> {
   const { owner, epoch, clock, objects, ttlMs } = context
-  const { kind, nonce, turnId, mixedFrom, lastSeq, unstored } = about
+  const { kind, nonce, turnId, forkedFrom, mixedFrom, lastSeq, unstored } = about
   const nowMs = clock.now()
   const fields: CommitFields = {
     session_id: objects.place.sessionId,
@@ -196,6 +224,7 @@ async function assemble(
     unstored: [...unstored],
     ...(turnId === undefined ? {} : { turn_id: turnId }),
     ...(link === undefined ? {} : { parent: link }),
+    ...(forkedFrom === undefined ? {} : { forked_from: forkedFrom }),
     ...(mixedFrom === undefined ? {} : { mixed_from: mixedFrom }),
     ...(ttlMs === undefined ? {} : { expires_at: new Date(nowMs + ttlMs).toISOString() }),
   }
@@ -243,8 +272,8 @@ function toCommit(
 ): Omit<PreparedCommit, 'startNs' | 'filesRead' | 'bytesRead'> {
   const { header, headerSha256, bytes, payloadBytes, pages, innerPages, packPages, packs } = made
   const accept = (): TreeState => {
-    const files = parent?.files ?? pathRecord()
-    draft.accept(files)
+    const content = { files: parent?.files ?? pathRecord(), records: parent?.records ?? new Map<string, FileRecord>() }
+    draft.accept(content)
     const { table } = draft
     const { totals } = header
     return {
@@ -254,7 +283,7 @@ function toCommit(
       pages,
       innerPages,
       packPages,
-      files,
+      ...content,
       dirs,
       links,
       paths,

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import { readOpenTurn, type OpenTurn } from '@nexus/journal'
@@ -55,8 +55,9 @@ export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> 
   const dir = join(request.sessionsRoot, request.sessionId)
   const found = request.resume ? await resumeTree(request, dir) : await beginFresh(request)
   if (found !== undefined) return { dir, resumed: true, ...found }
+  let lock: SessionLock
   try {
-    return { dir, lock: await createTree(request, dir), resumed: false }
+    lock = await createTree(request, dir)
   } catch (error) {
     // Another process created the same session since we looked: its lock tells who.
     if (request.resume && isNexusError(error, 'PRECONDITION')) {
@@ -64,6 +65,23 @@ export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> 
     }
     throw error
   }
+  return (await claimCreated(request, dir, lock))
+    ? { dir, lock, resumed: false }
+    : await placeTree({ ...request, resume: true })
+}
+
+/** Whether a tree that was created just now is the session: another host may have created it at the same moment. */
+async function claimCreated({ durability }: PlaceTreeRequest, dir: string, lock: SessionLock): Promise<boolean> {
+  try {
+    if ((await durability?.claimNew()) !== 'lost') return true
+  } catch (error) {
+    await rm(dir, { recursive: true, force: true })
+    lock.release()
+    throw error
+  }
+  await rm(dir, { recursive: true, force: true })
+  lock.release()
+  return false
 }
 
 async function makeRoot(path: string): Promise<void> {

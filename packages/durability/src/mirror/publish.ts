@@ -4,7 +4,7 @@ import { fromSystemError } from '@nexus/errors'
 import type { Failpoint, Slices } from '@nexus/host'
 import { sessionKeys } from '../tree/keys.ts'
 import { totalBytes } from '../tree/committed.ts'
-import { manifestPieces, type Manifest } from './manifest.ts'
+import { manifestPieces, type Manifest } from './manifest/manifest.ts'
 import { commitMarker, serializeMarker } from './marker.ts'
 import type { CapturedTree, CommitFence } from '../layout/layout.ts'
 import type { ObjectStore } from '@nexus/objectstore'
@@ -12,7 +12,8 @@ import type { ObjectStore } from '@nexus/objectstore'
 /** While a commit overwrites things, the look at who has committed is repeated when it is this old. */
 export const CONFIRM_AGE_MS = 1_000
 
-export interface CommitOptions extends CommitFence, Pick<CapturedTree, 'sequence' | 'trigger' | 'turnId'> {
+export interface CommitOptions
+  extends Omit<CommitFence, 'lost'>, Pick<CapturedTree, 'sequence' | 'trigger' | 'turnId'> {
   store: ObjectStore
   /** An existing directory for the files that are put. */
   stagingDir: string
