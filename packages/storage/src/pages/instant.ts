@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { fromSqliteError } from '../open/sqlite-error.ts'
-import type { PageImage } from './page-image.ts'
-import type { PageRange } from './page-ranges.ts'
+import type { PageImage } from './pinned/page-image.ts'
+import type { PageRange } from './pinned/page-ranges.ts'
 
 /** What is different between two instants. */
 export interface Difference {

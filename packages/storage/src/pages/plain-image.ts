@@ -2,7 +2,7 @@ import { closeSync, fstatSync, openSync, read, readSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { openWithoutWaiting } from '../open/connection.ts'
 import type { Place } from '../open/place.ts'
-import { pageSizeIn, type PageImage } from './page-image.ts'
+import { pageSizeIn, type PageImage } from './pinned/page-image.ts'
 
 const readAsync = promisify(read)
 const HEADER_BYTES = 100

@@ -1,7 +1,7 @@
 import { checkpointConnection } from '../../copy/checkpoint.ts'
 import { openWithoutWaiting } from '../../open/connection.ts'
 import type { Place } from '../../open/place.ts'
-import type { PageRange } from '../page-ranges.ts'
+import type { PageRange } from './page-ranges.ts'
 import type { PinnedDatabase } from './pinned-database.ts'
 
 /**
