@@ -1,10 +1,11 @@
 import { createWriteStream, readFileSync } from 'node:fs'
-import { Readable, Transform } from 'node:stream'
+import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream } from 'node:stream/web'
 import {
   configError,
   ContentEncodingError,
+  counting,
   Gate,
   hideSecrets,
   hydrateObjects,
@@ -92,16 +93,8 @@ export function openHttpBackend(config: ObjectStoreConfig): Backend {
   }
 
   /** In a slot: waiting for it is told, so that it counts against no limit. The pauses between attempts hold none. */
-  function repeated<T>(options: OpOptions, run: () => Promise<T>): Promise<T> {
-    const inSlot = async (): Promise<T> => {
-      const leave = await gate.enter(1, options)
-      try {
-        return await run()
-      } finally {
-        leave()
-      }
-    }
-    return retrying(passes, inSlot, options.signal, { attempts, onWait: options.onWait })
+  function repeated<T>({ signal, onWait }: OpOptions, run: () => Promise<T>): Promise<T> {
+    return retrying(passes, run, signal, { attempts, gate, onWait })
   }
 
   async function upload(key: string, path: string, options: OpOptions, headers: Record<string, string>): Promise<void> {
@@ -219,13 +212,4 @@ export function openHttpBackend(config: ObjectStoreConfig): Backend {
       signal?.throwIfAborted()
     },
   }
-}
-
-function counting(progress: TransferProgress): Transform {
-  return new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      progress.moved(chunk.length)
-      done(null, chunk)
-    },
-  })
 }

@@ -41,6 +41,7 @@ export { replaceFile } from './hydrate/replace-file.ts'
 export { openSnapshot, type Snapshot } from './transfer/open-snapshot.ts'
 
 // Transfers: turns, repetition, silence, progress, ranges, waiting
+export { counting } from './transfer/counting.ts'
 export { Attempt, type AttemptOptions } from './transfer/attempt.ts'
 export { Gate } from './transfer/gate.ts'
 export { Slots, type Waiter } from './transfer/slots.ts'

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import {
   configError,
+  counting,
   hydrateObjects,
   isFolderPlaceholder,
   joinKey,
@@ -47,14 +48,8 @@ async function statIfThere(path: string): Promise<Stats | undefined> {
 async function copySnapshot(from: string, to: string, { signal, onProgress }: OpOptions): Promise<number> {
   const snapshot = await openSnapshot(from)
   const progress = monotonicProgress(onProgress)
-  const counted = async function* (chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    for await (const chunk of chunks) {
-      progress.moved(chunk.length)
-      yield chunk
-    }
-  }
   try {
-    await pipeline(snapshot.stream(), counted, createWriteStream(to), signal === undefined ? {} : { signal })
+    await pipeline(snapshot.stream(), counting(progress), createWriteStream(to), signal === undefined ? {} : { signal })
     return snapshot.size
   } finally {
     await snapshot.close()

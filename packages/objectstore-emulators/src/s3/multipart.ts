@@ -18,7 +18,9 @@ export function createMultipartUpload({ bucketState, bucket, key, request }: Exc
     parts: new Map(),
     headers: keptHeaders(request.headers),
   })
-  const inner = `<Bucket>${bucket}</Bucket><Key>${escapeXml(key)}</Key><UploadId>${uploadId}</UploadId>`
+  // The client of MinIO takes an answer without a location for none.
+  const location = escapeXml(`/${bucket}/${key}`)
+  const inner = `<Location>${location}</Location><Bucket>${bucket}</Bucket><Key>${escapeXml(key)}</Key><UploadId>${uploadId}</UploadId>`
   return { status: 200, body: xmlDocument('InitiateMultipartUploadResult', inner) }
 }
 
@@ -60,7 +62,9 @@ export async function completeMultipartUpload(exchange: Exchange): Promise<Answe
     headers: upload.headers,
   })
   bucketState.uploads.delete(upload.uploadId)
-  const inner = `<Bucket>${bucket}</Bucket><Key>${escapeXml(key)}</Key><ETag>${escapeXml(etag)}</ETag>`
+  // The client of MinIO takes an answer without a location for none.
+  const location = escapeXml(`/${bucket}/${key}`)
+  const inner = `<Location>${location}</Location><Bucket>${bucket}</Bucket><Key>${escapeXml(key)}</Key><ETag>${escapeXml(etag)}</ETag>`
   return { status: 200, body: xmlDocument('CompleteMultipartUploadResult', inner) }
 }
 

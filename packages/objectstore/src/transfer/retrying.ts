@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '@nexus/host'
 import type { ErrorClass, OpOptions } from '../driver.ts'
+import type { Gate } from './gate.ts'
 import { pause } from './waiting.ts'
 
 /** How {@link retrying} repeats. */
@@ -12,8 +13,10 @@ export interface RetryOptions {
   reached?: () => number
   /** The wait that the store asked for, read from its error. Default: the number `retryAfterMs` of the error or of a cause. */
   retryAfterMs?: (error: unknown) => number | undefined
+  /** Each attempt waits for its turn in it; the pauses between hold none. */
+  gate?: Gate
   /** Told of the pauses between attempts: they are waiting, not silence. */
-  onWait?: OpOptions['onWait']
+  onWait?: OpOptions['onWait'] | undefined
   clock?: Clock
   /** From 0 to 1, for tests. */
   random?: () => number
@@ -40,13 +43,19 @@ export async function retrying<T>(
   options: RetryOptions = {},
 ): Promise<T> {
   const { attempts = 5, patienceMs = Infinity, reached = () => 0, clock = systemClock, random = Math.random } = options
+  const { onWait } = options
+  const waiter = { ...(signal === undefined ? {} : { signal }), ...(onWait === undefined ? {} : { onWait }) }
   let failures = 0
   let sinceMs = 0
   let furthest = reached()
   for (let attempt = 1; ; attempt++) {
-    signal?.throwIfAborted()
     try {
-      return await run(attempt)
+      const leave = await options.gate?.enter(1, waiter)
+      try {
+        return await run(attempt)
+      } finally {
+        leave?.()
+      }
     } catch (error) {
       signal?.throwIfAborted()
       const known = classify(error)
@@ -58,7 +67,7 @@ export async function retrying<T>(
       const waitMs = Math.max(askedMs, random() * Math.min(bound, LONGEST_MS))
       const tooLong = waitMs > LONGEST_ASKED_MS || clock.now() + waitMs - sinceMs > patienceMs
       if (failures >= attempts || tooLong) throw error
-      const resume = options.onWait?.()
+      const resume = onWait?.()
       try {
         await pause(waitMs, signal, clock)
       } finally {

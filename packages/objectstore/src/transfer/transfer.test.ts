@@ -1,11 +1,13 @@
 import { appendFileSync, mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
 import { ManualClock } from '@nexus/host/testing'
 import { tempDir } from '../../test/temp-dir.ts'
 import type { ErrorClass } from '../driver.ts'
+import { counting } from './counting.ts'
 import { Gate } from './gate.ts'
 import { monotonicProgress } from './monotonic-progress.ts'
 import { openSnapshot } from './open-snapshot.ts'
@@ -236,5 +238,41 @@ describe('openSnapshot', () => {
       await other.close()
       expect(errors).toEqual([])
     }
+  })
+})
+
+describe('attempts in turns', () => {
+  it('hold no place while they pause, and say that they wait', async () => {
+    const gate = new Gate(1)
+    const waits: string[] = []
+    const onWait = (): (() => void) => {
+      waits.push('begins')
+      return () => void waits.push('ends')
+    }
+    const failing = Object.assign(new Error('later'), { retryAfterMs: 20 })
+    let inside = 0
+    const turn = async (attempt: number): Promise<number> => {
+      expect(++inside).toBe(1)
+      await setImmediate()
+      inside--
+      if (attempt === 1) throw failing
+      return attempt
+    }
+    const run = (): Promise<number> => retrying(() => 'temporary', turn, undefined, { gate, onWait, random: () => 0 })
+    expect(await Promise.all([run(), run(), run()])).toEqual([2, 2, 2])
+    // The second and third for their first turn, each for its pause, and some of them for their second turn.
+    expect(waits.filter((each) => each === 'begins').length).toBeGreaterThanOrEqual(5)
+    const left = await gate.enter(1)
+    left()
+  })
+})
+
+describe('counting', () => {
+  it('hands bytes on as they are', async () => {
+    const seen: number[] = []
+    const progress = { moved: (bytes: number) => void seen.push(bytes) }
+    const chunks = [Buffer.from('ab'), Buffer.from('cde')]
+    expect(Buffer.concat(await Readable.from(chunks).pipe(counting(progress)).toArray()).toString()).toBe('abcde')
+    expect(seen).toEqual([2, 3])
   })
 })
