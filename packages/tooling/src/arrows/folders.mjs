@@ -61,6 +61,7 @@ export const FOLDERS = {
       'session',
       'version.ts',
     ],
+    replay: ['bus', 'config', 'engine-options.ts'],
     '.': [
       'bus',
       'config',
@@ -69,6 +70,7 @@ export const FOLDERS = {
       'lifecycle',
       'lifecycle/boot',
       'plugins',
+      'replay',
       'session',
       'session/files',
       'version.ts',
