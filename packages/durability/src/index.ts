@@ -8,8 +8,8 @@ export type { DurabilityEvents, DurabilityEventType, Tell } from './events/table
 // What a commit holds
 export type { SnapshotResult } from './commit/snapshot.ts'
 export type { SnapshotTrigger } from './layout/layout.ts'
-export type { Manifest, ManifestEntry } from './mirror/manifest.ts'
-export { readCommittedManifest } from './mirror/manifest-store.ts'
+export type { Manifest, ManifestEntry } from './mirror/manifest/manifest.ts'
+export { readCommittedManifest } from './mirror/manifest/read.ts'
 
 // What this machine remembers
 export {

@@ -4,7 +4,7 @@ import type { Committed, CommitHead } from './tree/committed.ts'
 import type { CapturedTree, CommitFence, Layout, LayoutCommit, RestoreOptions } from './layout/layout.ts'
 import { sessionKeys } from './tree/keys.ts'
 import { MirrorCommit, type MirrorContext } from './mirror/commit.ts'
-import { readCommittedManifest, readCommittedPair } from './mirror/manifest-store.ts'
+import { readCommittedManifest, readCommittedPair } from './mirror/manifest/read.ts'
 import { MirrorRestore } from './mirror/restore/restore.ts'
 
 /**

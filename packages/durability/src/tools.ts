@@ -20,6 +20,6 @@ export { noteSetAside, removeSetAside, setAsideTrees, type SetAsideTree } from '
 export { removeMachineRecord } from './boot/machine-record.ts'
 
 // A list of files as a store keeps it
-export { MANIFEST_SCHEMA_VERSION, manifestPieces, type Manifest } from './mirror/manifest.ts'
+export { MANIFEST_SCHEMA_VERSION, manifestPieces, type Manifest } from './mirror/manifest/manifest.ts'
 export { pathRecord } from './tree/committed.ts'
-export { manifestSteps } from './mirror/manifest-parse.ts'
+export { manifestSteps } from './mirror/manifest/parse.ts'

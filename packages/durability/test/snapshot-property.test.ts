@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import { withoutCapabilities } from '@nexus/objectstore-memory-test'
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { parseManifest } from '../src/mirror/manifest-parse.ts'
+import { parseManifest } from '../src/mirror/manifest/parse.ts'
 import { SnapshotMemory } from '../src/capture/memory.ts'
 import { describeTree, Lab, SESSION, storeOf, TREE_KEY, type Host } from './durability-fixture.ts'
 

@@ -1,5 +1,5 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { referencePages } from '../src/config/reference/pages.ts'
+import { referencePages } from './reference/pages.ts'
 
 // Run from anywhere: npx tsx --conditions @nexus/source packages/engine/scripts/write-reference.ts
 const docs = new URL('../../../docs/reference/', import.meta.url)

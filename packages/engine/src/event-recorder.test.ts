@@ -1,18 +1,20 @@
+import { NexusError } from '@nexus/errors'
+import type { JournalRecord } from '@nexus/journal'
 import { describe, expect, it } from 'vitest'
 import { gate, settle } from '@nexus/host/testing'
 import { newBus } from '../test/bus-fixture.ts'
-import { JournalRecorder, subscribeJournalGate, type RecordedEvent, type RecorderJournal } from './event-recorder.ts'
+import { JournalRecorder, subscribeJournalGate, type RecorderJournal } from './event-recorder.ts'
 import { isSideEffect, isWrittenAhead } from './bus/events.ts'
 
 class FakeJournal implements RecorderJournal {
-  readonly records: (RecordedEvent & { writeThrough: boolean })[] = []
-  behind: Error | undefined
+  readonly records: (JournalRecord & { writeThrough: boolean })[] = []
+  behind: NexusError | undefined
   closed = false
   committing: Promise<void> | undefined
   ending: Promise<void> = Promise.resolve()
   turnsEnded = 0
 
-  append(record: RecordedEvent, options?: { writeThrough?: boolean }): number {
+  append(record: JournalRecord, options?: { writeThrough?: boolean }): number {
     if (this.closed) return 0
     return this.records.push({ ...record, writeThrough: options?.writeThrough ?? false })
   }
@@ -197,11 +199,11 @@ describe('the journal gate', () => {
     const off = subscribeJournalGate(bus, journal)
     const ask = () => bus.emitVetoable('before:io.input', { content: 'c', session_id: 's' })
     expect(await ask()).toEqual({ vetoed: false })
-    journal.behind = new Error('ENOSPC')
+    journal.behind = new NexusError('LOCAL_IO', 'ENOSPC')
     expect(await ask()).toEqual({ vetoed: true, reason: expect.stringMatching(/journal .*ENOSPC/) })
     journal.behind = undefined
     expect(await ask()).toEqual({ vetoed: false })
-    journal.behind = new Error('EIO')
+    journal.behind = new NexusError('LOCAL_IO', 'EIO')
     off()
     expect(await ask()).toEqual({ vetoed: false })
   })

@@ -1,36 +1,11 @@
+import type { JournalWriter } from '@nexus/journal'
 import type { NexusEvent, VetoOutcome } from './bus/event.ts'
 import type { EventSubscribing } from './bus/event-bus.ts'
 import type { EventRecorder } from './bus/recorder.ts'
 import { isSideEffect, isWrittenAhead } from './bus/events.ts'
 
-/** One event as the journal takes it; empty fields are undefined and leave no trace in the file. */
-export interface RecordedEvent {
-  ts: string
-  type: string
-  event_id: string
-  source: string
-  parent_seq?: number | undefined
-  parent_id?: string | undefined
-  session_id: string
-  agent_id?: string | undefined
-  depth: number
-  side_effect?: boolean | undefined
-  vetoed?: boolean | undefined
-  veto_reason?: string | undefined
-  payload: unknown
-}
-
 /** The part of the journal writer that recording needs. */
-export interface RecorderJournal {
-  /** Never throws. Returns the sequence number it allotted, from 1; 0 when it took nothing. */
-  append(record: RecordedEvent, options?: { writeThrough?: boolean }): number
-  /** Resolves when everything appended so far is on disk, shared by all who ask meanwhile; undefined when it is. */
-  committed(): Promise<void> | undefined
-  /** What the fsync policy demands at the end of a turn. Rejects when it can't be had. */
-  turnEnded(): Promise<void>
-  /** Why the journal can't keep up, while it can't. */
-  readonly behind: Error | undefined
-}
+export type RecorderJournal = Pick<JournalWriter, 'append' | 'committed' | 'turnEnded' | 'behind'>
 
 /** What of the journal's configuration the recorder follows. */
 export interface RecordingPolicy {

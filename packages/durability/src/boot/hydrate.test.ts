@@ -30,7 +30,7 @@ import {
   type Host,
 } from '../../test/durability-fixture.ts'
 import type { HydrateFs } from '../layout/staged-tree.ts'
-import { serializeManifest, type Manifest } from '../mirror/manifest.ts'
+import { serializeManifest, type Manifest } from '../mirror/manifest/manifest.ts'
 import { pathRecord } from '../tree/committed.ts'
 
 let lab: Lab

@@ -2,7 +2,7 @@ import { mkdirSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync
 import { join } from 'node:path'
 import { tempDir } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
-import type { Manifest } from '../mirror/manifest.ts'
+import type { Manifest } from '../mirror/manifest/manifest.ts'
 import { pathRecord } from '../tree/committed.ts'
 import { lacks, lookAtTree } from './local-tree.ts'
 import { CONVERSATION_PATH, databasePath } from '../tree/names.ts'

@@ -14,7 +14,7 @@ import { lacks, lookAtTree, type LocalTree } from './local-tree.ts'
 import { holdsUnstoredTurns, readMachineRecord, type MachineRecord, type MachineRecordFile } from './machine-record.ts'
 import type { Committed } from '../tree/committed.ts'
 import { noteSetAside, removeSetAside } from './set-aside.ts'
-import { judgeTree, type StaleLocalPolicy, type TreeVerdict } from './tree-verdict.ts'
+import { judgeTree, type StaleLocalPolicy, type TreeVerdict, WHY_KEPT } from './tree-verdict.ts'
 import { StaleLocalTreeError } from './stale-local-tree-error.ts'
 
 /** What {@link resolveTree} works with. */
@@ -186,14 +186,6 @@ async function actOn(
     await record.begin(onTopOf(previous, remote))
     return { tree: 'local' }
   }
-  if (verdict.kind === 'torn-but-newer') {
-    logger.error(
-      { session_id: sessionId, generation: remote.generation },
-      'the machine went down without a stop, and the local tree holds turns that the store never got: keeping it as it is',
-    )
-    await record.begin(onTopOf(previous, remote))
-    return { tree: 'local' }
-  }
   const forked = 'forked' in verdict && verdict.forked
   if (verdict.kind === 'stale' && staleLocal === 'refuse') {
     throw new StaleLocalTreeError({
@@ -204,11 +196,9 @@ async function actOn(
       forked,
     })
   }
-  if (verdict.kind === 'stale' && staleLocal === 'keep') {
-    logger.error(
-      { session_id: sessionId, local_generation: local.generation, remote_generation: remote.generation, forked },
-      'the local tree is older than the store and is kept: the next commit hides what another host committed',
-    )
+  if (verdict.kind === 'torn-but-newer' || (verdict.kind === 'stale' && staleLocal === 'keep')) {
+    const about = { local_generation: local.generation, remote_generation: remote.generation, forked }
+    logger.error({ session_id: sessionId, ...about }, WHY_KEPT[verdict.kind])
     await record.begin(onTopOf(previous, remote))
     return { tree: 'local' }
   }

@@ -38,6 +38,13 @@ export type TreeVerdict =
   | { kind: 'stale'; forked: boolean }
   | { kind: 'given-up' }
 
+/** What is logged of a local tree that is kept although the store's commit speaks against it. */
+export const WHY_KEPT = {
+  'torn-but-newer':
+    'the machine went down without a stop, and the local tree holds turns that the store never got: keeping it as it is',
+  stale: 'the local tree is older than the store and is kept: the next commit hides what another host committed',
+} as const
+
 /**
  * Decides whether a local tree is at least as new as the store. Only then it wins.
  *

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import type { MachineRecord } from '../boot/machine-record.ts'
 import { asTreeSays, judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
+import { WHY_KEPT } from '../boot/tree-verdict.ts'
 import type { Committed, CommitHead, CommitPair } from '../tree/committed.ts'
 import type { RunContext } from '../run-context.ts'
 import { readLocalJournal } from '../boot/local-journal.ts'
@@ -128,20 +129,12 @@ export class CommitGuard {
         { op: 'durability.snapshot', key: sessionId },
       )
     }
-    if (verdict.kind === 'torn-but-newer') {
-      logger.error(
-        { session_id: sessionId },
-        'the machine went down without a stop, and the local tree holds turns that the store lacks: storing it as it is',
-      )
-    }
-    if (verdict.kind === 'stale' && held !== undefined) {
-      if (staleLocal === 'keep' || onLost === 'overwrite') {
-        logger.error(
-          { session_id: sessionId, remote_generation: held.generation, forked },
-          'the local tree is older than the store and is kept: this commit hides what another host committed',
-        )
-        record.committed(held, record.current.lastSeq)
-      } else this.#announceStale(held, forked)
+    const isKept = verdict.kind === 'torn-but-newer' || staleLocal === 'keep' || onLost === 'overwrite'
+    if ((verdict.kind === 'torn-but-newer' || verdict.kind === 'stale') && held !== undefined) {
+      const about = { session_id: sessionId, remote_generation: held.generation, forked }
+      if (isKept) logger.error(about, WHY_KEPT[verdict.kind])
+      else this.#announceStale(held, forked)
+      if (isKept && verdict.kind === 'stale') record.committed(held, record.current.lastSeq)
     }
     this.#atBoot = undefined
     if (verdict.kind === 'live' && held !== undefined) record.committed(held, held.journal.last_seq)

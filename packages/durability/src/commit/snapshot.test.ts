@@ -26,7 +26,7 @@ import {
   write,
   type Host,
 } from '../../test/durability-fixture.ts'
-import { parseManifest } from '../mirror/manifest-parse.ts'
+import { parseManifest } from '../mirror/manifest/parse.ts'
 import { parseMarker } from '../mirror/marker.ts'
 import { SnapshotMemory } from '../capture/memory.ts'
 

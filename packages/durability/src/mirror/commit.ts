@@ -9,12 +9,12 @@ import type { CapturedTree, CommitFence, LayoutCommit } from '../layout/layout.t
 import { sessionKeys } from '../tree/keys.ts'
 import { BLOBS_DIR, immutableKind, JOURNAL_DIR } from '../tree/names.ts'
 import type { WalkedTree } from '../tree/tree-walk.ts'
-import { buildManifest } from './manifest-build.ts'
+import { buildManifest } from './manifest/build.ts'
 import { totalBytes } from '../tree/committed.ts'
-import type { Manifest, ManifestEntry } from './manifest.ts'
-import { commitManifest } from './snapshot-commit.ts'
-import { SnapshotListing } from './snapshot-listing.ts'
-import { TreeStorer, type StoredTree } from './snapshot-tree.ts'
+import type { Manifest, ManifestEntry } from './manifest/manifest.ts'
+import { commitManifest } from './publish.ts'
+import { SnapshotListing } from './listing.ts'
+import { TreeStorer, type StoredTree } from './store-tree.ts'
 
 /** What a commit of the mirror layout works with. */
 export interface MirrorContext {

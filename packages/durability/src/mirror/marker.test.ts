@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { commitMarker, parseMarker, serializeMarker } from './marker.ts'
-import type { Manifest } from './manifest.ts'
+import type { Manifest } from './manifest/manifest.ts'
 import { pathRecord } from '../tree/committed.ts'
 
 const manifest: Manifest = {

@@ -1,6 +1,6 @@
 import { NexusError } from '@nexus/errors'
 import { sessionKeys } from '../tree/keys.ts'
-import type { Manifest } from './manifest.ts'
+import type { Manifest } from './manifest/manifest.ts'
 import type { CapturedTree } from '../layout/layout.ts'
 
 /** The marker schema this build writes and reads. */

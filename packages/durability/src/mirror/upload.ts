@@ -6,7 +6,7 @@ import { descriptorPath, type FileDigest, type Slices, type TreeCursor, type Fil
 import { fileFault } from '../tree/file-fault.ts'
 import { sameFileStat, toFileStat, type FileStat } from '../tree/tree-stat.ts'
 import { CopySlots } from './copy-slots.ts'
-import type { ManifestEntry } from './manifest.ts'
+import type { ManifestEntry } from './manifest/manifest.ts'
 
 /** What became of one file. */
 export type UploadOutcome =
@@ -94,10 +94,10 @@ export class Uploader {
     { path, localPath, sizeBytes, mode, mtimeNs }: StagedFile,
     signal: AbortSignal,
   ): Promise<UploadOutcome> {
-    const { digester, slices } = this.#options
+    const { store, keyPrefix, digester, slices } = this.#options
     const [digest, put] = await Promise.allSettled([
       digester.digest(localPath, { sizeHint: sizeBytes, slices }),
-      this.#put(path, localPath, signal),
+      store.put(`${keyPrefix}/${path}`, localPath, { signal }),
     ])
     signal.throwIfAborted()
     if (put.status === 'rejected') return refusedKey(put.reason)
@@ -128,14 +128,15 @@ export class Uploader {
   async #putInPlace(path: string, fd: number, signal: AbortSignal, named?: string): Promise<UploadOutcome | undefined> {
     const from = descriptorPath(fd)
     if (from === undefined) return undefined
+    const { store, keyPrefix } = this.#options
     for (let tries = 1; tries < MAX_TRIES; tries++) {
       const before = statOf(fd)
       const sha256 = tries === 1 && named !== undefined ? named : (await this.#digest(fd, before.size)).sha256
-      const failure = await this.#put(path, from, signal).catch((error: unknown) => ({ error }))
+      const failure = await store.put(`${keyPrefix}/${path}`, from, { signal }).catch((error: unknown) => ({ error }))
       signal.throwIfAborted()
       // A driver that trips over a file in motion may well call it the store's fault, so the file is looked at first.
       if (sameFileStat(before, statOf(fd))) {
-        if (failure !== undefined) throw failure.error
+        if (failure) throw failure.error
         const after = await this.#digest(fd, before.size)
         if (after.sha256 === sha256 && after.bytes === before.size)
           return { kind: 'stored', entry: entryOf(before, sha256) }
@@ -158,7 +159,7 @@ export class Uploader {
         if (!isQuiet && tries < MAX_TRIES) continue
         // The slot may hold more of the file that used it before.
         ftruncateSync(slot.fd, bytes)
-        await this.#put(path, slot.path, signal)
+        await this.#options.store.put(`${this.#options.keyPrefix}/${path}`, slot.path, { signal })
         isReadToEnd = true
         return { kind: 'stored', entry: entryOf({ ...before, size: bytes }, sha256) }
       }
@@ -171,11 +172,6 @@ export class Uploader {
   #digest(fd: number, limit: number, copyTo?: number): Promise<FileDigest> {
     const { digester, slices } = this.#options
     return digester.digest(fd, { limit, copyTo, sizeHint: limit, slices })
-  }
-
-  async #put(path: string, localPath: string, signal: AbortSignal): Promise<undefined> {
-    const { store, keyPrefix } = this.#options
-    await store.put(`${keyPrefix}/${path}`, localPath, { signal })
   }
 
   /** Whether a name beside the file says that SQLite is at work on it. */

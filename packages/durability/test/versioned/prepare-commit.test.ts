@@ -108,6 +108,24 @@ describe('a commit', () => {
     expect(await session.contents()).toEqual({ 'files/a': 'c' })
   })
 
+  it('gives databases chunks of their pages, and takes no nonsense for a page size', async () => {
+    const session = new SessionFixture()
+    const withPages = (size: number): Buffer => {
+      const bytes = Buffer.alloc(200_000, 'rows')
+      bytes.write('SQLite format 3\0', 0, 'latin1')
+      bytes.writeUInt16BE(size === 65_536 ? 1 : size, 16)
+      return bytes
+    }
+    session.stage('plugins/small/store.db', withPages(4096))
+    session.stage('plugins/large/store.db', withPages(65_536))
+    session.stage('plugins/odd/store.db', withPages(40_001))
+    session.stage('plugins/other/store.db', Buffer.alloc(200_000, 0x9c))
+    await session.commit()
+    const { files } = await session.reload()
+    const sizes = Object.fromEntries(Object.entries(files).map(([path, file]) => [path.split('/')[1], file.chunkSize]))
+    expect(sizes).toEqual({ small: 16_384, large: 65_536, odd: 16_384, other: 16_384 })
+  })
+
   it('follows one that another process loads', async () => {
     const session = new SessionFixture()
     for (let file = 0; file < 500; file++) session.write(`files/${file}`, `content of ${file}`)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { eventRows } from '../bus/events.ts'
-import { configJsonSchema } from './reference/json-schema.ts'
+import { configJsonSchema } from './json-schema.ts'
 import { configKeys } from './config-keys.ts'
 
 /** A misspelled column would be one that nothing reads. The compiler finds the missing ones, not these. */

@@ -1,4 +1,4 @@
-import { engineTest, unitTest, type WrittenMutant } from './mutant.ts'
+import { durabilityFile, engineTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 const ORDER = unitTest('snapshot', 'commits in one order only')
 
@@ -7,11 +7,12 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'marker-before-objects',
     breaks: 'puts a marker before any object of the generation is stored',
+    file: durabilityFile('mirror/commit'),
     find: `await failpoint('snapshot:staged')`,
     replace: `await failpoint('snapshot:staged')
     const { writeFileSync } = await import('node:fs')
     writeFileSync(join(stagingDir, 'early'), '{}')
-    await store.put(sessionKeys(this.#context.sessionId).marker, join(stagingDir, 'early'), this.#waiting)`,
+    await store.put(sessionKeys(this.#context.sessionId).marker, join(stagingDir, 'early'), { signal: this.#signal })`,
     tests: [ORDER],
   },
   {

@@ -42,7 +42,7 @@ export const hydrationMutants: readonly WrittenMutant[] = [
     throw isNexusError(error)`,
     replace: `if (isNexusError(error)) return undefined
     throw isObjectNotFound(error)`,
-    tests: [unitTest('manifest-store', 'is never "none" when the store fails')],
+    tests: [unitTest('mirror/manifest/read', 'is never "none" when the store fails')],
   },
   {
     id: 'append-not-cut',
@@ -144,6 +144,6 @@ export const hydrationMutants: readonly WrittenMutant[] = [
     breaks: 'takes any path that a manifest names',
     find: `if (fault !== undefined) throw new Fault(\`names \${quote(path)} in \${where}, which \${fault}\`)`,
     replace: `void fault`,
-    tests: [{ file: durabilityFile('manifest-parse.test'), name: 'refuses the path' }],
+    tests: [{ file: durabilityFile('mirror/manifest/parse.test'), name: 'refuses the path' }],
   },
 ]

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 
 /** A test that notices a mutant. */
@@ -50,11 +50,11 @@ function durabilitySources(): string[] {
   return sources
 }
 
-/** A source of the durability package by its name, whatever folder it lies in: relative to the repository. */
+/** A source of the durability package by its name, or the end of its path: relative to the repository. */
 export function durabilityFile(name: string): string {
   const [found, other] = readdirSync(join(REPOSITORY_ROOT, DURABILITY, 'src'), { recursive: true, encoding: 'utf8' })
-    .filter((path) => basename(path) === `${name}.ts`)
     .map((path) => `${DURABILITY}/src/${path}`)
+    .filter((path) => path.endsWith(`/${name}.ts`))
   if (found === undefined || other !== undefined) throw new Error(`no one file ${name}.ts below ${DURABILITY}/src`)
   return found
 }

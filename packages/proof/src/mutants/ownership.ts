@@ -71,7 +71,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'look-before-manifest-skipped',
     breaks: 'commits over another host when it stood still right before the manifest',
-    file: durabilityFile('snapshot-commit'),
+    file: durabilityFile('publish'),
     find: `await confirm(0)`,
     replace: '',
     tests: [unitTest('commit-guard', 'is asked right before the manifest')],
@@ -79,7 +79,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'look-between-puts-skipped',
     breaks: 'goes on overwriting when it stood still between two puts',
-    file: durabilityFile('snapshot-tree'),
+    file: durabilityFile('store-tree'),
     find: `await confirm?.(CONFIRM_AGE_MS)`,
     replace: '',
     tests: [durabilityTest('frozen-in-commit', 'puts no manifest, and has ended')],
@@ -87,7 +87,7 @@ export const ownershipMutants: readonly WrittenMutant[] = [
   {
     id: 'look-before-marker-skipped',
     breaks: 'replaces the marker of the host that went on from its commit',
-    file: durabilityFile('snapshot-commit'),
+    file: durabilityFile('publish'),
     find: `await confirm(CONFIRM_AGE_MS)`,
     replace: '',
     tests: [durabilityTest('frozen-in-commit', 'hides nothing of the host that went on')],

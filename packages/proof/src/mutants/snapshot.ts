@@ -1,4 +1,4 @@
-import { durabilityTest, unitTest, type WrittenMutant } from './mutant.ts'
+import { durabilityFile, durabilityTest, unitTest, type WrittenMutant } from './mutant.ts'
 
 /** What a snapshot uploads, skips and names. */
 export const snapshotMutants: readonly WrittenMutant[] = [
@@ -116,6 +116,7 @@ export const snapshotMutants: readonly WrittenMutant[] = [
   {
     id: 'replaced-place-committed',
     breaks: 'commits what took the place of a file or a directory of the engine',
+    file: durabilityFile('store-tree'),
     find: `setAsideReplaced(tree, { committed, staged: parts.files, lost: parts.lostDatabases, cursor })`,
     replace: `void setAsideReplaced`,
     tests: [durabilityTest('replaced-places', 'no commit that hides what was committed')],

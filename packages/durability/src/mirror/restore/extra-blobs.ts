@@ -4,7 +4,7 @@ import { forEachBounded, trimKeyPrefix } from '@nexus/objectstore'
 import { TreeCursor } from '@nexus/host'
 import { getObject, type FetchOptions } from './fetch.ts'
 import { restoring } from '../../layout/staged-tree.ts'
-import type { Manifest } from '../manifest.ts'
+import type { Manifest } from '../manifest/manifest.ts'
 import { BLOBS_DIR, immutableKind } from '../../tree/names.ts'
 import { TreeWalker } from '../../tree/tree-walk.ts'
 

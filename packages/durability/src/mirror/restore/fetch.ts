@@ -3,7 +3,7 @@ import { forEachBounded, isObjectNotFound, refuseFoldedTwins, type ObjectStore }
 import type { Failpoint, Logger, Slices, FileDigester } from '@nexus/host'
 import { restoring, type StagedTree } from '../../layout/staged-tree.ts'
 import { totalBytes } from '../../tree/committed.ts'
-import type { Manifest, ManifestEntry } from '../manifest.ts'
+import type { Manifest, ManifestEntry } from '../manifest/manifest.ts'
 
 export interface FetchOptions {
   store: ObjectStore

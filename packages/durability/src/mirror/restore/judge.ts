@@ -5,7 +5,7 @@ import type { OnMixedPolicy } from '../../layout/layout.ts'
 import type { Mixture } from '../../layout/staged-tree.ts'
 import type { SessionKeys } from '../../tree/keys.ts'
 import { blobDigest, CONVERSATION_PATH, isPluginDatabase } from '../../tree/names.ts'
-import type { Manifest } from '../manifest.ts'
+import type { Manifest } from '../manifest/manifest.ts'
 import type { Fetched } from './fetch.ts'
 
 const OP = 'hydrate'

@@ -5,7 +5,7 @@ import { rebuildActiveSegment, SEALED_SEGMENT_PATTERN } from '@nexus/journal'
 import { trimKeyPrefix } from '@nexus/objectstore'
 import { getObject, matches, type Fetched, type FetchOptions } from './fetch.ts'
 import { restoring } from '../../layout/staged-tree.ts'
-import type { Manifest } from '../manifest.ts'
+import type { Manifest } from '../manifest/manifest.ts'
 import { ACTIVE_SEGMENT_PATH, JOURNAL_DIR } from '../../tree/names.ts'
 
 // Each is a rotation by a snapshot that didn't get to its commit. Many of them mean that something else is wrong.

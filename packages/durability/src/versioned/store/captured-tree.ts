@@ -116,7 +116,9 @@ export class CapturedTreeReader {
       let isDone = true
       for (const path of planned) if (!(await this.#readLive(path))) isDone = false
       if (isDone || round === MAX_ROUNDS) {
-        await this.#giveUp(tree, parts, copies, planned)
+        await this.#giveUp(planned, tree)
+        // What was settled in an earlier round may have become something else since.
+        if (round > 1) await this.#leaveOut(tree, parts, copies)
         return tree
       }
       tree = await walker.lookAgain()
@@ -158,20 +160,20 @@ export class CapturedTreeReader {
     this.#filesRead++
   }
 
-  /** What could not be read is listed; what vanished for good, or is something else by now, is left out. */
-  async #giveUp(
-    tree: WalkedTree,
-    parts: StagedParts,
-    copies: ReadonlyMap<string, StagedFile>,
-    planned: readonly string[],
-  ): Promise<void> {
+  /** What could not be read is listed; what vanished for good is left out. */
+  async #giveUp(planned: readonly string[], tree: WalkedTree): Promise<void> {
     const { captured } = this.#options
     for (const path of planned) {
+      if (captured.slices.due) await captured.slices.pause()
       if (this.#settled.has(path) || this.#unstorable.has(path)) continue
       if (inodeAt(captured.cursor, path) === undefined) continue
       tree.unstorable.push({ path, why: 'it kept being replaced while it was read', tree: false })
     }
     for (const unstorable of this.#unstorable.values()) tree.unstorable.push(unstorable)
+  }
+
+  async #leaveOut(tree: WalkedTree, parts: StagedParts, copies: ReadonlyMap<string, StagedFile>): Promise<void> {
+    const { captured } = this.#options
     await forEachSliced(this.#settled, captured.slices, (path) => {
       if (!tree.files.has(path) && !parts.files.has(path) && !copies.has(path)) this.#settled.delete(path)
     })
@@ -186,6 +188,7 @@ export class CapturedTreeReader {
     const links = new Map(tree.links)
     const unstored = new Set(tree.unstorable.map(({ path }) => path))
     if (parent === undefined) return { dirs, links, unstored }
+    if (tree.unstorable.length === 0 && this.#isSameSet()) return { dirs, links, unstored }
     const swept = new Set(readSwept(join(captured.sessionDir, JOURNAL_DIR)).map(({ name }) => `${JOURNAL_DIR}/${name}`))
     const isUnstorable = coveredBy(tree.unstorable)
     const isFree = freePlaces(tree, this.#settled)

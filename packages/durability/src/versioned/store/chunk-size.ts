@@ -18,6 +18,8 @@ export interface NewFile {
 /** The size of the chunks of a file, in bytes: the one it has, for as long as it lives. */
 export function chunkSizeOf(before: FileRecord | undefined, { size, isDatabase, pageSize }: NewFile): number {
   if (before !== undefined) return before.chunkSize
-  if (isDatabase) return Math.min(Math.max(DATABASE_CHUNK_BYTES, pageSize), MAX_PAGE_BYTES)
+  // Of 512 to 65,536 bytes, and a power of two: anything else is no page size.
+  const isPageSize = pageSize <= MAX_PAGE_BYTES && Number.isInteger(Math.log2(pageSize))
+  if (isDatabase) return isPageSize ? Math.max(DATABASE_CHUNK_BYTES, pageSize) : DATABASE_CHUNK_BYTES
   return size > HUGE_BYTES ? HUGE_CHUNK_BYTES : CHUNK_BYTES
 }

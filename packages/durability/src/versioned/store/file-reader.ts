@@ -111,10 +111,13 @@ export class FileReader {
   }
 }
 
-/** The size of the pages of a database, by its first bytes. */
+const SQLITE_MAGIC = 'SQLite format 3\0'
+
+/** The size of the pages of a database, by its first bytes; 0 where they aren't those of one. */
 function pageSizeOf(fd: number): number {
   const head = Buffer.alloc(18)
   readSync(fd, head, 0, head.length, 0)
+  if (head.toString('latin1', 0, 16) !== SQLITE_MAGIC) return 0
   const size = head.readUInt16BE(16)
   return size === 1 ? 65_536 : size
 }

@@ -105,6 +105,7 @@ export function emptyState(header: CommitHeader, headerSha256: string): TreeStat
     innerPages: [],
     packPages: [],
     files: pathRecord(),
+    records: new Map(),
     dirs: pathRecord(),
     links: pathRecord(),
     paths: [],
@@ -162,7 +163,8 @@ async function fill(
       state.pages.push(pageState(page, entries, state.pages.length === 0))
     }
   }
-  for (const [path, { entry, chunks }] of open) state.files[path] = new FileRecord(state.table, { ...entry, chunks })
+  for (const [path, { entry, chunks }] of open)
+    placeFile(state, path, new FileRecord(state.table, { ...entry, chunks }))
   check.end(header.totals, headerRange)
   state.paths = paths
   state.totals = header.totals
@@ -192,10 +194,15 @@ function place(
     if (entry.type === 'more') open.get(path)?.chunks.push(...chunks)
     else {
       paths.push(path)
-      if (chunks.length < MAX_ENTRY_REFS) state.files[path] = new FileRecord(state.table, { ...entry, chunks })
+      if (chunks.length < MAX_ENTRY_REFS) placeFile(state, path, new FileRecord(state.table, { ...entry, chunks }))
       else open.set(path, { entry, chunks })
     }
   }
+}
+
+function placeFile(state: TreeState, path: string, record: FileRecord): void {
+  state.files[path] = record
+  state.records.set(path, record)
 }
 
 /** Expanded pages, in the order in which they were asked for. */

@@ -8,6 +8,7 @@ import type { CommitHeader, CommitLink, CommitOwner, TreeTotals } from '../forma
 import { assembleCommit, type AssembledCommit, type CommitFields } from './assemble-commit.ts'
 import { CapturedTreeReader, type FoundTree } from './captured-tree.ts'
 import { snapshotStart, type VerifyContent } from './change-detection.ts'
+import type { FileRecord } from './file-record.ts'
 import { emptyState } from './load-tree.ts'
 import { PayloadSpool, type SpoolOptions } from './payload-spool.ts'
 import { containersOf } from './containers.ts'
@@ -271,8 +272,8 @@ function toCommit(
 ): Omit<PreparedCommit, 'startNs' | 'filesRead' | 'bytesRead'> {
   const { header, headerSha256, bytes, payloadBytes, pages, innerPages, packPages, packs } = made
   const accept = (): TreeState => {
-    const files = parent?.files ?? pathRecord()
-    draft.accept(files)
+    const content = { files: parent?.files ?? pathRecord(), records: parent?.records ?? new Map<string, FileRecord>() }
+    draft.accept(content)
     const { table } = draft
     const { totals } = header
     return {
@@ -282,7 +283,7 @@ function toCommit(
       pages,
       innerPages,
       packPages,
-      files,
+      ...content,
       dirs,
       links,
       paths,

@@ -63,7 +63,7 @@ export class TreeDraft {
 
   /** The file as the next commit has it. */
   file(path: string): FileRecord | undefined {
-    return this.#files.has(path) ? this.#files.get(path) : this.#parent?.files[path]
+    return this.#files.has(path) ? this.#files.get(path) : this.#parent?.records.get(path)
   }
 
   /** The id of a chunk that needn't be stored. Only what the commit before refers to, or this one stores, is sure to stay. */
@@ -182,12 +182,17 @@ export class TreeDraft {
   }
 
   /** The commit landed: what was a draft is the tree. */
-  accept(files: Record<string, FileRecord>): void {
+  accept({ files, records }: Pick<TreeState, 'files' | 'records'>): void {
     for (const [id, placed] of this.#placed) this.table.move(id, placed)
     for (const [id, change] of this.#uses) this.table.use(id, change)
     for (const [path, record] of this.#files) {
-      if (record === undefined) delete files[path]
-      else files[path] = record
+      if (record === undefined) {
+        delete files[path]
+        records.delete(path)
+      } else {
+        files[path] = record
+        records.set(path, record)
+      }
     }
   }
 

@@ -36,6 +36,8 @@ export interface TreeState extends TreeContent {
   /** The lowest number of an object that was never given. */
   nextN: number
   table: ChunkTable
+  /** The same as `files`: looked up for every file at every turn, which a map is much quicker at. */
+  records: Map<string, FileRecord>
   /** Objects that the tree takes something from, the commit itself among them. `live` counts chunks only. */
   packs: Map<number, PackEntry>
   pages: PageState[]

@@ -1,4 +1,4 @@
-import type { Committed, CommittedDir, CommittedFile, CommittedLink } from '../tree/committed.ts'
+import type { Committed, CommittedDir, CommittedFile, CommittedLink } from '../../tree/committed.ts'
 
 /** The manifest schema this build writes. It reads this one and 1. */
 export const MANIFEST_SCHEMA_VERSION = 2

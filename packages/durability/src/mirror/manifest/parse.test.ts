@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { manifestSteps, parseManifest } from './manifest-parse.ts'
+import { manifestSteps, parseManifest } from './parse.ts'
 import { Slices } from '@nexus/host'
-import { totalBytes } from '../tree/committed.ts'
+import { totalBytes } from '../../tree/committed.ts'
 import { manifestPieces, serializeManifest, type Manifest } from './manifest.ts'
-import { pathRecord } from '../tree/committed.ts'
+import { pathRecord } from '../../tree/committed.ts'
 
 const SHA = 'a'.repeat(64)
 const entry = (fields: object = {}): object => ({ size: 1, mode: 0o600, mtime_ns: '1', sha256: SHA, ...fields })

@@ -1,5 +1,5 @@
 import type { EventField } from '@nexus/durability/events'
-import { eventRows, type EventRow, type FieldTypes } from './events.ts'
+import { eventRows, type EventRow, type FieldTypes } from '../../src/bus/events.ts'
 
 /** The reference page of the engine's events, in Markdown; what the table says and nothing else. */
 export function eventReferencePage(): string {

@@ -1,12 +1,12 @@
-import type { Committed, MixedFrom } from '../tree/committed.ts'
+import type { Committed, MixedFrom } from '../../tree/committed.ts'
 import { MANIFEST_SCHEMA_VERSION, type Manifest, type ManifestEntry } from './manifest.ts'
 import { NexusError } from '@nexus/errors'
-import { ENGINE_DIRECTORIES, immutableKind } from '../tree/names.ts'
-import { conflictSteps } from './manifest-parse.ts'
-import { coveredBy, DEFAULT_DIR_MODE, freePlaces, record, recordDirs } from '../capture/carried-places.ts'
-import { forEachSliced, sortSliced } from '../capture/sliced.ts'
+import { ENGINE_DIRECTORIES, immutableKind } from '../../tree/names.ts'
+import { conflictSteps } from './parse.ts'
+import { coveredBy, DEFAULT_DIR_MODE, freePlaces, record, recordDirs } from '../../capture/carried-places.ts'
+import { forEachSliced, sortSliced } from '../../capture/sliced.ts'
 import type { Slices } from '@nexus/host'
-import type { WalkedTree } from '../tree/tree-walk.ts'
+import type { WalkedTree } from '../../tree/tree-walk.ts'
 
 /** What a manifest is made from. */
 export interface ManifestParts {

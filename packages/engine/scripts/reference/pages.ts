@@ -1,5 +1,5 @@
-import { eventReferencePage } from '../../bus/event-reference.ts'
-import { configJsonSchema } from './json-schema.ts'
+import { eventReferencePage } from './event-page.ts'
+import { configJsonSchema } from '../../src/config/json-schema.ts'
 import { configReferencePage } from './config-page.ts'
 
 /** The files of docs/reference that are made from the tables of keys and events, by name. */

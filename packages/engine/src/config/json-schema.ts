@@ -1,4 +1,4 @@
-import { CONFIG_KEYS, configRows, isConfigKey, type ConfigBlock, type ConfigKey } from '../config-keys.ts'
+import { CONFIG_KEYS, configRows, isConfigKey, type ConfigBlock, type ConfigKey } from './config-keys.ts'
 
 /** A JSON Schema document, or a part of one. */
 export type JsonSchema = Readonly<Record<string, unknown>>

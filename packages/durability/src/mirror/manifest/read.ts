@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { engineTempName, Slices } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
-import { sessionKeys } from '../tree/keys.ts'
-import { readObject } from '../tree/small-object.ts'
-import { manifestSteps } from './manifest-parse.ts'
+import { sessionKeys } from '../../tree/keys.ts'
+import { readObject } from '../../tree/small-object.ts'
+import { manifestSteps } from './parse.ts'
 import { MANIFEST_SCHEMA_VERSION, type Manifest } from './manifest.ts'
-import { headOf, type CommitHead } from '../tree/committed.ts'
+import { headOf, type CommitHead } from '../../tree/committed.ts'
 
 export interface ReadManifestOptions {
   /** A directory for a short-lived file. */

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createMemoryBackend, withoutCapabilities, type MemoryBackend } from '@nexus/objectstore-memory-test'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { storeOf } from '../../test/durability-fixture.ts'
-import { readCommittedManifest, readCommittedPair } from './manifest-store.ts'
+import { storeOf } from '../../../test/durability-fixture.ts'
+import { readCommittedManifest, readCommittedPair } from './read.ts'
 
 const KEY = 'sessions/s1.manifest/manifest.json'
 const HEAD = { _schema_version: 2, session_id: 's1', generation: 3, nonce: 'n', instance_id: 'i' }

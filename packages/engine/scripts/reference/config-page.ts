@@ -1,4 +1,4 @@
-import { configKeys, type ConfigKey } from '../config-keys.ts'
+import { configKeys, type ConfigKey } from '../../src/config/config-keys.ts'
 
 /** The reference page of every key, in Markdown; what the table says and nothing else. */
 export function configReferencePage(): string {
