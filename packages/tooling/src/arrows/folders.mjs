@@ -234,8 +234,9 @@ export const FOLDERS = {
     handle: ['open'],
     copy: ['open'],
     snapshot: ['copy', 'open'],
-    pages: ['copy', 'open', 'snapshot'],
-    '.': ['copy', 'failpoints.ts', 'handle', 'open', 'pages', 'snapshot'],
+    'pages/pinned': ['copy', 'open'],
+    pages: ['copy', 'open', 'pages/pinned', 'snapshot'],
+    '.': ['copy', 'failpoints.ts', 'handle', 'open', 'pages', 'pages/pinned', 'snapshot'],
   },
   '@nexus/objectstore-fs': {
     'call.ts': [],
