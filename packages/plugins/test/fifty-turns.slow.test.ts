@@ -8,12 +8,12 @@ import { expect, it, onTestFinished } from 'vitest'
 import { type Conversation, hold, SESSION_ID } from './fifty-turns.ts'
 
 /** How often a conversation is killed. */
-const KILLS = Number(process.env['NEXUS_CONVERSATION_KILLS'] ?? 4)
-const TURNS = Number(process.env['NEXUS_CONVERSATION_TURNS'] ?? (KILLS > 4 ? 50 : 12))
+const KILLS = Number(process.env['NEXUS_CONVERSATION_KILLS'] ?? 3)
+const TURNS = Number(process.env['NEXUS_CONVERSATION_TURNS'] ?? (KILLS > 3 ? 50 : 8))
 /** About how many points a turn has. */
 const POINTS_PER_TURN = 180
 /** In which layouts of the store. */
-const LAYOUTS = (process.env['NEXUS_CONVERSATION_LAYOUTS'] ?? 'mirror').split(',')
+const LAYOUTS = (process.env['NEXUS_CONVERSATION_LAYOUTS'] ?? 'mirror,versioned').split(',')
 const SEED = Number(process.env['NEXUS_CONVERSATION_SEED'] ?? Date.now() % 100_000)
 
 function newDir(): string {
