@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, readSync } from 'node:fs'
 import type { SyncFailpoint } from '@nexus/host'
-import { sqliteError } from '../open/sqlite-error.ts'
+import { sqliteError } from '../../open/sqlite-error.ts'
 import { areLocked, type LockedFiles } from './locked-files.ts'
 import { pageSizeIn } from './page-image.ts'
 import { rangesBetween, rangesOf, unionOf, type PageRange } from './page-ranges.ts'

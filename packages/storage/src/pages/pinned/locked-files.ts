@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs'
-import type { FileIdentity } from '../open/place.ts'
-import { isSameFile } from '../open/place.ts'
+import type { FileIdentity } from '../../open/place.ts'
+import { isSameFile } from '../../open/place.ts'
 
 /** The first byte of the range that every connection to a WAL database keeps locked in the database file. */
 const SHARED_BYTE = 0x4000_0002
@@ -26,7 +26,8 @@ function identityOf(path: string): FileIdentity | undefined {
 
 function isOf(fd: number, identity: FileIdentity): boolean {
   try {
-    return isSameFile(fstatSync(fd, { bigint: true }), identity)
+    // A number is looked at in a third of the time, and mostly tells another file already.
+    return fstatSync(fd).ino === Number(identity.ino) && isSameFile(fstatSync(fd, { bigint: true }), identity)
   } catch {
     // Closed since it was listed.
     return false
