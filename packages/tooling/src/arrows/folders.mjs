@@ -132,7 +132,7 @@ export const FOLDERS = {
     'mirror/restore': ['layout', 'mirror', 'mirror/manifest', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/manifest', 'mirror/restore', 'tree'],
     'layout-in-store.ts': ['layout', 'mirror-layout.ts'],
-    versioned: ['layout', 'tree', 'versioned/core', 'versioned/format', 'versioned/store'],
+    versioned: ['layout', 'tree', 'versioned/core', 'versioned/format', 'versioned/format/bytes', 'versioned/store'],
     'run-context.ts': ['boot', 'durability-timings.ts', 'events', 'layout', 'mirror-layout.ts', 'versioned'],
     commit: ['boot', 'capture', 'events', 'layout', 'run-context.ts', 'shared', 'tree'],
     outage: ['commit', 'run-context.ts'],
