@@ -12,8 +12,8 @@ describe('nexus sessions list', () => {
     const { code, lines } = await nexus('sessions', 'list', '-c', machine.config)
     expect(code).toBe(0)
     expect(lines[0]).toMatch(/^session +here +stored +turns +last used$/)
-    expect(lines[1]).toMatch(/^away +- +generation \d+ +- +-$/)
-    expect(lines[2]).toMatch(/^both +ended +generation \d+ +2 +2\d{3}-.*ago|now/)
+    expect(lines[1]).toMatch(/^away +- +gen \d+ +- +-$/)
+    expect(lines[2]).toMatch(/^both +ended +gen \d+ +2 +2\d{3}-\d\d-\d\d \d\d:\d\dZ (?:now|\d+ \w+ ago)$/)
     const rows = (await nexus('--json', 'sessions', 'list', '-c', machine.config)).lines.map(
       (line) => JSON.parse(line) as object,
     )

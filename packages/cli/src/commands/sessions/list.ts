@@ -78,9 +78,9 @@ function cellsOf({ id, local, stored }: ListedSession): string[] {
   return [
     id,
     local === undefined ? '-' : hereOf(local),
-    stored === undefined ? '-' : stored.head === undefined ? 'damaged' : `generation ${stored.head.generation}`,
+    stored === undefined ? '-' : stored.head === undefined ? 'damaged' : `gen ${stored.head.generation}`,
     String(local?.metadata?.turn_count ?? '-'),
-    local === undefined ? '-' : `${exact(local.lastUsedMs)} (${ago(local.lastUsedMs)})`,
+    local === undefined ? '-' : `${exact(local.lastUsedMs).replace(/:\d\dZ$/, 'Z')} ${ago(local.lastUsedMs)}`,
   ]
 }
 
