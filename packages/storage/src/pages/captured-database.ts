@@ -9,15 +9,15 @@ import { isBusy } from '../open/sqlite-error.ts'
 import type { PluginDatabase } from '../snapshot/snapshot-databases.ts'
 import { ChangeLog } from './change-log.ts'
 import { HeldInstant, type DatabaseInstant } from './instant.ts'
-import { areLocked, findLockedFiles, type LockedFiles, type LockState } from './locked-files.ts'
+import { areLocked, findLockedFiles, type LockedFiles, type LockState } from './wal/locked-files.ts'
 import type { PageImage } from './page-image.ts'
 import type { PageRange } from './page-ranges.ts'
 import type { PageStep } from './page-steps.ts'
 import { Pin } from './pin.ts'
 import { PinnedDatabase } from './pinned-database.ts'
 import { copiedImage, lateImage, openWithoutWaiting, serializedImage } from './plain-image.ts'
-import { WalMismatchError } from './wal-frames.ts'
-import { isSameState, readWalIndex, type WalIndex } from './wal-index.ts'
+import { WalMismatchError } from './wal/wal-frames.ts'
+import { isSameState, readWalIndex, type WalIndex } from './wal/wal-index.ts'
 
 /** What a capture of one database works with. */
 export interface CaptureContext {

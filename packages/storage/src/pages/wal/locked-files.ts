@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs'
-import type { FileIdentity } from '../open/place.ts'
-import { isSameFile } from '../open/place.ts'
+import type { FileIdentity } from '../../open/place.ts'
+import { isSameFile } from '../../open/place.ts'
 
 /** The first byte of the range that every connection to a WAL database keeps locked in the database file. */
 const SHARED_BYTE = 0x4000_0002
