@@ -38,11 +38,14 @@ import {
 class AnswerError extends Error {
   override readonly name = 'AnswerError'
   readonly status: number
+  /** What the store calls it. */
+  readonly reason: string
   readonly retryAfterMs: number | undefined
 
   constructor({ status, headers }: Response, text: string) {
     super(`HTTP ${status}: ${text}`)
     this.status = status
+    this.reason = text
     this.retryAfterMs = parseRetryAfter(headers.get('retry-after'), Date.now())
   }
 }
@@ -51,7 +54,7 @@ function classify(error: unknown): ErrorClass | undefined {
   if (!(error instanceof AnswerError)) return undefined
   if (error.status === 401 || error.status === 403) return 'permission'
   // The store says of what there is none: without a bucket nothing is known of the object.
-  if (error.status === 404) return error.message.includes('NoSuchObject') ? 'not-found' : 'permanent'
+  if (error.status === 404) return error.reason === 'NoSuchObject' ? 'not-found' : 'permanent'
   if (error.status === 429 || error.status === 503) return 'throttled'
   return error.status >= 500 ? 'temporary' : 'permanent'
 }

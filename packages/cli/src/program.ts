@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import { Command } from '@commander-js/extra-typings'
 import { demoCommand } from './commands/demo.ts'
+import { replayCommand } from './commands/replay.ts'
 import { runCommand } from './commands/run.ts'
 import { listCommand } from './commands/sessions/list.ts'
 import { showCommand } from './commands/sessions/show.ts'
@@ -33,6 +34,7 @@ export function createProgram(
   const frame = new Frame(program, output, input)
   demoCommand(program, frame)
   runCommand(program, frame)
+  replayCommand(program, frame)
   const sessions = program.command('sessions').description('Look at sessions, move and remove them.')
   for (const add of [listCommand, showCommand]) add(sessions, frame)
   return { program, frame }

@@ -109,6 +109,25 @@ describe('nexus run', () => {
   })
 })
 
+describe('nexus replay', () => {
+  it('says that a session is the same, or where it is not', async () => {
+    const dir = tempDir()
+    const config = configIn(dir, scripted)
+    const chat = await run(['-c', config, '--json'], ['write a.txt', 'hello'])
+    const sessionId = String(events(chat.lines)[0]?.['id'])
+    const same = recorded()
+    expect(await main(['replay', sessionId, '-c', config], same)).toBe(0)
+    expect(same.lines).toEqual([expect.stringMatching(/^2 turns, \d+ events: the same$/)])
+    const journal = join(dir, 'sessions', sessionId, 'journal', 'events.jsonl')
+    writeFileSync(journal, readFileSync(journal, 'utf8').replaceAll('"you said hello","role"', '"I said hello","role"'))
+    const other = recorded()
+    expect(await main(['replay', sessionId, '-c', config], other)).toBe(1)
+    expect(other.lines.join('\n')).toMatch(
+      /^turn 2, event \d+ differs\n  session: io.output .*I said.*\n  replay:  io.output .*you said/,
+    )
+  })
+})
+
 describe('Ctrl-C', () => {
   /** A server that begins an answer and never ends it. */
   async function hangingModel(): Promise<string> {

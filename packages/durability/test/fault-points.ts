@@ -1,12 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { layoutOf } from './layout-of.ts'
+import { type LayoutName, layoutOf, versionedOf } from './layout-of.ts'
 import { BlobStore } from '@nexus/blobs'
 import { JournalReader } from '@nexus/journal'
 import type { Capability, MemoryBackend } from '@nexus/objectstore-memory-test'
 import Database from 'better-sqlite3'
 import { hydrateSession, type HydrateResult } from '../src/boot/hydrate.ts'
 import type { FailurePolicy } from '../src/events/table.ts'
+import { SESSION_RECORD_PATH } from '../src/tree/names.ts'
 import { newDir, newStore, sha256 } from './memory-store.ts'
 import { fingerprint, TestHost } from './test-host.ts'
 import type { WriteBackBackend } from './write-back-bucket.ts'
@@ -59,8 +60,10 @@ export interface Resumed {
 }
 
 /** A session of one committed turn, in a bucket that can be copied. */
-export async function seedBucket(): Promise<{ objects: MemoryBackend['objects']; tree: Tree; generation: number }> {
-  const host = await TestHost.boot()
+export async function seedBucket(
+  layoutName: LayoutName = 'mirror',
+): Promise<{ objects: MemoryBackend['objects']; tree: Tree; generation: number }> {
+  const host = await TestHost.boot({ layoutName })
   await host.turn('t1', () => work(host, 't1'))
   const tree = treeOf(host.dir)
   await host.kill()
@@ -74,11 +77,19 @@ export interface Scenario {
   /** Call to meet a fault at, from 1; 0 for none. */
   at: number
   fault: Fault
+  layoutName?: LayoutName
 }
 
 /** Resumes the session on an empty host, runs a turn, retries what failed, and stops; the fault comes where it was told to. */
-export async function runScenario({ backend, policy, absent, at, fault }: Scenario): Promise<FaultRun> {
-  const host = new TestHost({ backend, policy, absent })
+export async function runScenario({
+  backend,
+  policy,
+  absent,
+  at,
+  fault,
+  layoutName = 'mirror',
+}: Scenario): Promise<FaultRun> {
+  const host = new TestHost({ backend, policy, absent, layoutName })
   const run: FaultRun = {
     host,
     backend,
@@ -109,11 +120,15 @@ export async function runScenario({ backend, policy, absent, at, fault }: Scenar
 }
 
 /** The store's state on a host that has never seen the session, compared with what was tried. */
-export async function resumeOnEmptyHost(backend: MemoryBackend, absent: readonly Capability[]): Promise<Resumed> {
+export async function resumeOnEmptyHost(
+  backend: MemoryBackend,
+  absent: readonly Capability[],
+  layoutName: LayoutName = 'mirror',
+): Promise<Resumed> {
   const { store } = newStore({ of: backend, absent })
   const root = newDir('empty')
   const result = await hydrateSession({
-    layout: layoutOf(store, 's1'),
+    layout: layoutName === 'mirror' ? layoutOf(store, 's1') : versionedOf(store, 's1', root),
     sessionId: 's1',
     sessionsRoot: root,
     prepareStaging: nothing,
@@ -160,7 +175,10 @@ export async function work(host: TestHost, turnId: string): Promise<void> {
 
 /** Without the journal, whose events go on after the snapshot, and the metadata of databases, which a copy rewrites. */
 export function treeOf(dir: string): Tree {
-  const tree = fingerprint(dir, (path) => path.startsWith('journal/') || path.endsWith('.db'))
+  const tree = fingerprint(
+    dir,
+    (path) => path.startsWith('journal/') || path.endsWith('.db') || path === SESSION_RECORD_PATH,
+  )
   for (const [path, content] of Object.entries(tree)) tree[path] = content.length > 100 ? sha256(content) : content
   return tree
 }

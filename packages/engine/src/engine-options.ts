@@ -31,6 +31,12 @@ export interface EngineOptions {
   failpoint?: Failpoint
 }
 
+/** How a session is ended. */
+export interface StopOptions {
+  /** Store nothing when nothing but the session's own end has changed since the last commit. Default false. */
+  onlyIfNew?: boolean
+}
+
 type Defaulted = Omit<EngineOptions, 'backend' | 'profile' | 'asyncContext' | 'recallSessionId'>
 
 /** {@link EngineOptions} with every default filled in. */
@@ -39,9 +45,11 @@ export interface ResolvedOptions extends Readonly<Required<Defaulted>> {
   readonly profile: string | undefined
   /** Unique to this run; in manifests, owner markers and plugin contexts. */
   readonly instanceId: string
+  /** The run is a replay: plugins' handlers of side effects are left out. */
+  readonly replaying: boolean
 }
 
-export function resolveOptions(given: EngineOptions, logger: Logger): ResolvedOptions {
+export function resolveOptions(given: EngineOptions, logger: Logger, replaying: boolean): ResolvedOptions {
   return {
     plugins: given.plugins ?? [],
     backend: given.backend,
@@ -52,6 +60,7 @@ export function resolveOptions(given: EngineOptions, logger: Logger): ResolvedOp
     labels: given.labels ?? {},
     transport: given.transport ?? 'embedded',
     instanceId: randomUUID(),
+    replaying,
     useConfigSnapshot: given.useConfigSnapshot ?? true,
     waitForLock: given.waitForLock ?? 0,
     failpoint: given.failpoint ?? noFailpoint,

@@ -7,32 +7,14 @@ import { configFromObject, loadConfigFile, parseConfig, type LoadedConfig } from
 import type * as runSession from './run-session.ts'
 import { generateSessionId, validateSessionId } from '@nexus/durability/names'
 import type { CommitOptions, SnapshotResult } from '@nexus/durability'
-import { resolveOptions, type EngineOptions, type ResolvedOptions } from './engine-options.ts'
+import { resolveOptions, type EngineOptions, type ResolvedOptions, type StopOptions } from './engine-options.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
 import { watchTermination } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
 import type { SessionJournal } from './plugins/plugin-views.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
-import { engineStatus, type EngineStatus, type Phase } from './status.ts'
-
-/** The answer to an input. */
-export interface InputOutcome {
-  accepted: boolean
-  /** Why not. */
-  reason?: string
-  /** How many of its handlers threw; absent when none did. The others ran, and each failure became one `core.error`. */
-  failed?: number
-  /** What the first of them threw. */
-  error?: unknown
-  /** Why its turn failed or was cancelled, as its `agent.turn.end` says; absent when it went well. */
-  turnError?: string
-}
-
-/** How a session is ended. */
-export interface StopOptions {
-  /** Store nothing when nothing but the session's own end has changed since the last commit. Default false. */
-  onlyIfNew?: boolean
-}
+import type { ReplayOptions, ReplayReport } from './replay/replay-report.ts'
+import { engineStatus, type EngineStatus, type InputOutcome, type Phase } from './status.ts'
 
 /**
  * One run of one session: boot it, give it inputs, commit, stop or abandon it.
@@ -101,10 +83,31 @@ export class Engine {
     )
   }
 
-  static async #create(loaded: LoadedConfig, options: EngineOptions): Promise<Engine> {
+  /**
+   * Takes the completed turns of a session once more, in a scratch session: what models, tools and people said then is said
+   * again, and nothing outside of it is asked. The session itself is only read.
+   *
+   * @param config as {@link Engine.fromConfig} takes it, or the path of a file
+   * @throws `NOT_FOUND` when the session isn't on this machine, `UNAVAILABLE` when a turn takes too long, the signal's reason
+   * @see docs/guides/replay.md
+   */
+  static async replay(
+    sessionId: string,
+    config: ConfigInput | string = {},
+    options: ReplayOptions = {},
+  ): Promise<ReplayReport> {
+    const given = { backendGiven: true }
+    const loaded = await (typeof config === 'string' ? loadConfigFile(config, given) : configFromObject(config, given))
+    const { replaySession } = await import('./replay/replay-session.ts')
+    return await replaySession(validateSessionId(sessionId), loaded, options, (...scratch) =>
+      Engine.#create(...scratch),
+    )
+  }
+
+  static async #create(loaded: LoadedConfig, options: EngineOptions, replaying = false): Promise<Engine> {
     const logger = options.logger ?? (await createPinoLogger(loaded.config.core.logLevel))
     for (const warning of loaded.warnings) logger.warn({ path: loaded.path }, warning)
-    return new Engine(loaded, options, resolveOptions(options, logger))
+    return new Engine(loaded, options, resolveOptions(options, logger, replaying))
   }
 
   /** Subscribe before `boot()` to miss nothing; events begin when the journal runs. */
@@ -300,10 +303,7 @@ export class Engine {
       throw new NexusError(
         'UNSUPPORTED',
         `session ${id} has no object store to commit to: name one in core.object_store`,
-        {
-          op: 'engine.commit',
-          key: id,
-        },
+        { op: 'engine.commit', key: id },
       )
     }
     return await durability.snapshot('request', typeof options === 'string' ? { reason: options } : options)
@@ -386,10 +386,7 @@ export class Engine {
       throw new NexusError(
         'PRECONDITION',
         `the session is ${this.#phase}, not running: boot() comes first, stop() last`,
-        {
-          op: 'engine',
-          key: this.sessionId,
-        },
+        { op: 'engine', key: this.sessionId },
       )
     }
     return this.#session

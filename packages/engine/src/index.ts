@@ -2,9 +2,12 @@
 export { isNexusError, NexusError, type ErrorCode } from '@nexus/errors'
 
 // A run: boot it, give it inputs, commit, stop
-export { Engine, type InputOutcome, type StopOptions } from './engine.ts'
-export type { EngineOptions } from './engine-options.ts'
-export type { EngineStatus, Phase } from './status.ts'
+export { Engine } from './engine.ts'
+export type { EngineOptions, StopOptions } from './engine-options.ts'
+export type { EngineStatus, InputOutcome, Phase } from './status.ts'
+
+// A session, taken once more
+export type { ReplayDifference, ReplayedEvent, ReplayOptions, ReplayReport } from './replay/replay-report.ts'
 
 // A session without plugins: a directory that survives
 export { openSession, type OpenSessionOptions, type Session, type StoreInput } from './open-session.ts'

@@ -105,6 +105,26 @@ describe('a boot', () => {
     expect(told).toMatchObject([{ level: 'warn' }])
   })
 
+  it('notes the plugins that run with the session: the active ones, at a resume those of the host', async () => {
+    const named = (id: string): Plugin => ({ id, name: id, version: '1.0.0', init: () => undefined })
+    const config = { plugins: { active: ['p.one'] } }
+    const first = await lab.booted('a', { stored: false, plugins: [named('p.one'), named('p.two')], config })
+    expect(first.session.meta().plugins).toEqual(['p.one'])
+    await first.stop()
+    const again = { stored: false, recallSessionId: first.sessionId, useConfigSnapshot: false }
+    const second = await lab.booted('a', { ...again, plugins: [named('p.two')] })
+    expect(second.session.meta().plugins).toEqual(['p.two'])
+  })
+
+  it('gives a blob store whose budget can be set at each sweep', async () => {
+    const engine = await lab.booted('a', { stored: false })
+    const blobs = await engine.session.blobStore()
+    for (let n = 0; n < 5; n++) await blobs.put(Buffer.alloc(1000, n))
+    expect(await blobs.sweep()).toMatchObject({ evicted: 0 })
+    expect(await blobs.sweep({ byteBudget: 2500 })).toMatchObject({ evicted: 3, freed: 3000 })
+    expect(await blobs.totalBytes()).toBe(2000)
+  })
+
   it('notes the labels of the host with the session, at a resume as well', async () => {
     const first = await lab.booted('a', { stored: false, labels: { team: 'red' } })
     expect(first.session.meta().labels).toEqual({ team: 'red' })

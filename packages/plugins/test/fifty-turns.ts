@@ -71,6 +71,8 @@ export async function hold({ dir, layout, turns, killAt }: Conversation): Promis
   await engine.boot()
   // An input that the engine gives again comes first.
   await engine.bus.drain({ timeoutMs: 60_000 })
+  // A turn that was complete when its commit was killed is stored before the next one begins: what `last_commit` returns to.
+  if (engine.status().resumed === true) await engine.commit('what the last run left')
   for (let turn = engine.session.meta().turnCount + 1; turn <= turns; turn++) {
     const outcome = await engine.submitInput(`turn ${turn}`)
     if (!outcome.accepted || outcome.turnError !== undefined) throw new Error(JSON.stringify(outcome))

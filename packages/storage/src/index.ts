@@ -12,7 +12,7 @@ export { NotADatabaseError } from './snapshot/foreign.ts'
 
 // Databases as of one instant, without copying them
 export type { DatabaseInstant, Difference } from './pages/instant.ts'
-export type { PageRange } from './pages/page-ranges.ts'
+export type { PageRange } from './pages/pinned/page-ranges.ts'
 
 // Where a database lies, and how one is put there
 export { pluginDatabasePath, pluginOfDatabase, validatePluginId } from './open/plugin-id.ts'

@@ -23,7 +23,7 @@ export interface DatabaseImage {
    * cut at the end of the image. What isn't in them is the same, byte for byte. Everything when `full`.
    */
   readonly changedRanges: readonly ByteRange[]
-  /** Reads bytes; a range is cut at the end of the image. Throws as `DatabaseInstant.read` does. */
+  /** Reads bytes, best some hundred KiB at a time; a range is cut at the end of the image. Throws as `DatabaseInstant.read` does. */
   read(offset: number, length: number): Promise<Buffer>
   /** Says that a reread found these bytes different although they were not in `changedRanges`. The next image is full. */
   distrust(ranges: readonly ByteRange[]): void

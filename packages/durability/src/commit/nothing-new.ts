@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { JournalReader } from '@nexus/journal'
-import { closeSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { closeSync, openSync, readSync } from 'node:fs'
 import type { Slices, TreeCursor, FileDigester } from '@nexus/host'
 import type { Committed } from '../tree/committed.ts'
 import type { StagedFile } from '../capture/stage.ts'
@@ -49,13 +50,25 @@ async function isCommitted(path: string, closing: ClosingTree, size: number | un
   const entry = committed.entries[path]
   const sizeHint = copy?.sizeBytes ?? size
   if (entry === undefined || sizeHint !== entry.size) return false
-  if (copy !== undefined) return (await digester.digest(copy.localPath, { sizeHint, slices })).sha256 === entry.sha256
-  const fd = cursor.openFile(path)
+  const fd = copy === undefined ? cursor.openFile(path) : openSync(copy.localPath, 'r')
   try {
+    const { chunkSize = Infinity } = entry
+    if (entry.size > chunkSize) return (await digestOfChunks(fd, entry.size, chunkSize, slices)) === entry.sha256
     return (await digester.digest(fd, { sizeHint, slices })).sha256 === entry.sha256
   } finally {
     closeSync(fd)
   }
+}
+
+async function digestOfChunks(fd: number, size: number, chunkSize: number, slices: Slices): Promise<string> {
+  const whole = createHash('sha256')
+  const buffer = Buffer.allocUnsafe(chunkSize)
+  for (let at = 0; at < size; at += chunkSize) {
+    if (slices.due) await slices.pause()
+    const read = readSync(fd, buffer, 0, Math.min(chunkSize, size - at), at)
+    whole.update(createHash('sha256').update(buffer.subarray(0, read)).digest())
+  }
+  return whole.digest('hex')
 }
 
 async function endsOnlyItself(sessionDir: string, { journal }: Committed): Promise<boolean> {

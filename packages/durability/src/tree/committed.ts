@@ -22,8 +22,13 @@ export interface CommittedFile {
   mode: number
   /** Nanoseconds since the Unix epoch as a decimal string: a JSON number would lose digits. */
   mtime_ns: string
-  /** 64 lowercase hex digits, of the bytes that were stored. */
+  /** 64 lowercase hex digits, of the bytes that were stored; see {@link CommittedFile.chunkSize}. */
   sha256: string
+  /**
+   * Where it is given, `sha256` of a larger file is that of the digests of its chunks of so many bytes, 32 bytes each, one behind
+   * the other.
+   */
+  readonly chunkSize?: number
 }
 
 /** A directory that is empty, or whose mode isn't 0700. */

@@ -16,6 +16,7 @@ import { judgeTree, type Judgement } from './core/tree-judgement.ts'
 import { packFile, sessionRoot } from './core/versioned-keys.ts'
 import { damaged, forgotten, moved, refuseMirror, removed, unresolved } from './refusals.ts'
 import { beginSessionRecord, readSessionRecord, SessionRecordFile } from './record-file.ts'
+import { SessionReclaim } from './session-reclaim.ts'
 import { SessionCommits } from './session-commits.ts'
 import type { VerifyContent } from './store/write/change-detection.ts'
 import { fetchFile } from './store/read/fetch-file.ts'
@@ -55,6 +56,8 @@ export interface VersionedContext {
 const CONCURRENCY = 16
 /** `hint` is put so often. */
 const HINT_EVERY = 100
+/** How long an end waits for reclaim. */
+const RECLAIM_END_MS = 2_000
 
 /**
  * The layout in which a commit is one object, created only if its number is free, and nothing that a commit names is ever
@@ -86,6 +89,7 @@ class VersionedLayout implements Layout, CommitChain {
   #judgement: Judgement | undefined
   /** The commit that the next one follows. */
   #state: TreeState | undefined
+  readonly #reclaim: SessionReclaim
   #line: CommitLine<PreparedCommit> | undefined
   #record: SessionRecordFile | undefined
   /** The attempt that was sent last, until its tree is the state. */
@@ -98,6 +102,7 @@ class VersionedLayout implements Layout, CommitChain {
     this.#scratchDir = scratchDir
     this.#objects = new SessionObjects({ store, sessionId, root: sessionRoot(sessionId), scratchDir })
     this.#commits = new SessionCommits(this.#objects)
+    this.#reclaim = new SessionReclaim(this.#objects, context)
   }
 
   get chain(): CommitChain {
@@ -217,6 +222,7 @@ class VersionedLayout implements Layout, CommitChain {
   }
 
   async close(): Promise<void> {
+    await this.#reclaim.end(RECLAIM_END_MS)
     await this.#leaveLine()
   }
 
@@ -238,6 +244,7 @@ class VersionedLayout implements Layout, CommitChain {
     await this.#record?.add({ committed: idOf(outcome.attempt), packs }, { durable: false })
     if (generation % HINT_EVERY === 0)
       await this.#commits.leaveHint(generation).catch((error: unknown) => this.#tellHint(error))
+    this.#reclaim.committed(outcome.attempt)
     return outcome
   }
 

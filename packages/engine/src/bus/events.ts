@@ -233,6 +233,13 @@ export function isSideEffect(type: string): boolean {
   return rowOf(type)?.sideEffect === true
 }
 
+const ANSWERS: ReadonlySet<string> = new Set(['llm.response', 'tool.result', 'hitl.responded'])
+
+/** Whether an event of this type is what the world said: a replay says it again. */
+export function isAnswer(type: string): boolean {
+  return ANSWERS.has(type)
+}
+
 /** Whether the event must be with the kernel before its first handler runs. */
 export function isWrittenAhead(type: string): boolean {
   const row = rowOf(type)

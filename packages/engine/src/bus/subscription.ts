@@ -7,6 +7,11 @@ export interface SubscribeOptions<P = unknown> {
   priority?: number
   /** Called before the handler; anything falsy skips it. One that throws counts as a failing handler. */
   filter?: (event: NexusEvent<P>) => boolean
+  /**
+   * The handler only looks: it does nothing outside the session. A plugin's handlers of side effects (`llm.request`,
+   * `tool.invoke`, ...) are left out of a replay unless they say so. Default false.
+   */
+  observes?: boolean
   /** Who subscribes: named in logs, in `core.error` and in the warning about shared priorities. */
   source?: string
 }

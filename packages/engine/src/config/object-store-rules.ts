@@ -34,7 +34,8 @@ export function objectStoreProblems(
   }
   if (values.get('bucket') === undefined) report('bucket', 'is required with a backend')
   if (typeof backend === 'string' && !registered(backend)) {
-    report('backend', missingBackend(backend, unexpanded.get(pathKey([...BLOCK, 'backend']))))
+    const path = [...BLOCK, 'backend']
+    problems.push({ path, message: missingBackend(backend, unexpanded.get(pathKey(path))), code: 'DRIVER_MISSING' })
   }
   return problems
 }
@@ -58,17 +59,10 @@ function layoutFaults(values: ReadonlyMap<string, unknown>): [key: string, messa
   return faults
 }
 
-/** Whether the problem is a backend that is not registered. */
-export function isMissingBackend({ message }: ConfigProblem): boolean {
-  return message.startsWith(MISSING)
-}
-
-const MISSING = 'names a backend that is not registered'
-
 /** @param written the text, where it holds variables: what they gave is not shown */
 function missingBackend(name: string, written: string | undefined): string {
   const present = backends()
-  const named = `${MISSING}: ${written ?? name}.`
+  const named = `names a backend that is not registered: ${written ?? name}.`
   if (present.length === 0) {
     const example = written === undefined ? `, e.g. import '@nexus/objectstore-${name}'` : ''
     return `${named} None is, because no backend module was imported; import one before the configuration is loaded${example}`

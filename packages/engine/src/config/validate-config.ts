@@ -4,7 +4,7 @@ import { ConfigError, formatConfigPath, type ConfigPath, type ConfigProblem } fr
 import type { EngineConfig } from './engine-config.ts'
 import type { PathBase } from './file-path.ts'
 import { nearName } from './near-name.ts'
-import { isMissingBackend, objectStoreProblems } from './object-store-rules.ts'
+import { objectStoreProblems } from './object-store-rules.ts'
 import { isMap, NOT_A_MAP, valueSchema } from './value-schema.ts'
 import { pathKey, type ConfigDocument } from './document/yaml-document.ts'
 
@@ -31,11 +31,11 @@ export function validateConfig(document: ConfigDocument, label: string, options:
   const validation = new Validation(document, options)
   const config = validation.run()
   if (validation.problems.length === 0) return { config, warnings: validation.warnings }
-  const code = validation.problems.every(isMissingBackend) ? 'DRIVER_MISSING' : 'INVALID_ARGUMENT'
+  const isMissing = validation.problems.every(({ code }) => code === 'DRIVER_MISSING')
   const located = validation.problems.map(({ path, message, position = document.locate(path) }) =>
     options.showPositions ? { path, message, position } : { path, message },
   )
-  throw new ConfigError(label, located, code)
+  throw new ConfigError(label, located, isMissing ? 'DRIVER_MISSING' : 'INVALID_ARGUMENT')
 }
 
 class Validation {

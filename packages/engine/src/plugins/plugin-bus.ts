@@ -1,6 +1,7 @@
 import type { EmitOptions, EventEmitting, EventHandler, NexusEvent, VetoOutcome } from '../bus/event.ts'
 import type { EventSubscribing } from '../bus/event-bus.ts'
 import type { AnyEventType, PayloadOf } from '../bus/event-map.ts'
+import { isAnswer, isSideEffect } from '../bus/events.ts'
 
 /** The bus as one plugin sees it: it can listen and speak, and nothing else. */
 export interface PluginBus extends EventEmitting, EventSubscribing {}
@@ -8,10 +9,13 @@ export interface PluginBus extends EventEmitting, EventSubscribing {}
 /**
  * Makes the bus of one plugin: what it emits, also through an event it handles, names the plugin as its source, and all its
  * subscriptions end together.
+ *
+ * @param replaying leaves out what would reach outside: handlers of side effects that don't only observe
  */
 export function createPluginBus(
   bus: EventEmitting & EventSubscribing,
   source: string,
+  replaying = false,
 ): { readonly bus: PluginBus; readonly unsubscribeAll: () => void } {
   const subscriptions = new Set<() => void>()
   const sourced =
@@ -30,7 +34,10 @@ export function createPluginBus(
     bus: Object.freeze<PluginBus>({
       emit: (type, payload, options) => bus.emit(type, payload, { source, ...options }),
       emitVetoable: (type, payload, options) => bus.emitVetoable(type, payload, { source, ...options }),
-      subscribe: (type, handler, options) => keep(bus.subscribe(type, sourced(handler), { source, ...options })),
+      subscribe: (type, handler, options) => {
+        if (replaying && options?.observes !== true && isSideEffect(type) && !isAnswer(type)) return () => undefined
+        return keep(bus.subscribe(type, sourced(handler), { source, ...options }))
+      },
       subscribeAll: (handler, options) => keep(bus.subscribeAll(sourced(handler), { source, ...options })),
     }),
     unsubscribeAll: () => subscriptions.forEach((unsubscribe) => unsubscribe()),

@@ -36,6 +36,8 @@ export interface PluginHostDeps {
   readonly journal: JournalWriter
   readonly storage: (scope: StorageScope, pluginId: string) => Storage
   readonly directories: PluginDirectories
+  /** Handlers of side effects are left out. Default false. */
+  readonly replaying?: boolean
   /** Default {@link PLUGIN_STEP_TIMEOUT_MS}. */
   readonly stepTimeoutMs?: number
 }
@@ -81,7 +83,7 @@ export class PluginHost {
     const configs = await pluginConfigs(this.#order, this.#deps.loaded)
     this.#warnAboutIdleBlocks()
     for (const plugin of this.#order) {
-      const { bus, unsubscribeAll } = createPluginBus(this.#deps.bus, plugin.id)
+      const { bus, unsubscribeAll } = createPluginBus(this.#deps.bus, plugin.id, this.#deps.replaying)
       const context = this.#contextOf(plugin.id, configs.get(plugin.id), bus)
       const running: RunningPlugin = { plugin, context, unsubscribeAll }
       try {

@@ -66,7 +66,7 @@ class ConversationMemory {
       ({ id, payload: { role, turn_id } }) => {
         if (role === 'main' && typeof turn_id === 'string') this.#requests.set(id, turn_id)
       },
-      { priority: FIRST },
+      { priority: FIRST, observes: true },
     )
     bus.subscribe('llm.response', (event) => this.#answered(event))
     bus.subscribe('tool.result', (event) => this.#toolAnswered(event))

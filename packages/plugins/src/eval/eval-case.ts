@@ -68,7 +68,7 @@ class Watch {
     this.#context = context
     const { bus } = context
     bus.subscribe('io.output', ({ payload }) => void this.#outputs.push(payload.content))
-    bus.subscribe('tool.invoke', ({ payload }) => void this.#tools.add(payload.name))
+    bus.subscribe('tool.invoke', ({ payload }) => void this.#tools.add(payload.name), { observes: true })
     bus.subscribe('agent.turn.end', ({ payload }) => {
       if (payload.error !== undefined) this.#failedTurns++
     })

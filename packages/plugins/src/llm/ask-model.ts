@@ -11,7 +11,7 @@ export class ModelCalls {
   readonly #calls = new Map<unknown, Call>()
 
   constructor(bus: PluginBus) {
-    bus.subscribe('llm.request', ({ id, payload }) => this.#note(payload, id), { priority: FIRST })
+    bus.subscribe('llm.request', ({ id, payload }) => this.#note(payload, id), { priority: FIRST, observes: true })
     bus.subscribe('llm.response', ({ payload, causation }) => {
       for (const call of this.#calls.values()) {
         if (call.requestId !== undefined && call.requestId === causation.parent_id) call.response ??= payload

@@ -70,7 +70,7 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'note-forgotten',
     breaks: 'never notes the pair on the local disk before the manifest is put',
-    find: `beforeCommit: (pair) => record.aboutToCommit(pair),`,
+    find: `beforeCommit: async (pair) => (run.layout.chain === undefined ? await record.aboutToCommit(pair) : undefined),`,
     replace: `beforeCommit: async () => undefined,`,
     tests: [
       unitTest('resolve-tree', 'is used when the answer to its own last commit was lost'),

@@ -19,7 +19,7 @@ export const pageCaptureMutants: readonly WrittenMutant[] = [
   {
     id: 'pages-index-read-once',
     breaks: 'takes the state that the index named before the read transaction began for the one that it holds',
-    file: `${SOURCE}/pin.ts`,
+    file: `${SOURCE}/pinned/pin.ts`,
     find: `isSameState(before, after)`,
     replace: `isSameState(before, before)`,
     tests: INJECTED,
@@ -27,7 +27,7 @@ export const pageCaptureMutants: readonly WrittenMutant[] = [
   {
     id: 'pages-backfill-ignored',
     breaks: 'reads frames of a WAL that is wholly in the file, and may be begun anew under the reader',
-    file: `${SOURCE}/pin.ts`,
+    file: `${SOURCE}/pinned/pin.ts`,
     find: `return backfilled === index.lastFrame`,
     replace: `return index.lastFrame < 0 || backfilled < 0`,
     tests: INJECTED,
@@ -35,7 +35,7 @@ export const pageCaptureMutants: readonly WrittenMutant[] = [
   {
     id: 'pages-file-only',
     breaks: 'reads the database file alone, whatever the WAL holds',
-    file: `${SOURCE}/pin.ts`,
+    file: `${SOURCE}/pinned/pin.ts`,
     find: `return backfilled === index.lastFrame`,
     replace: `return backfilled <= index.lastFrame`,
     tests: INJECTED,
@@ -43,7 +43,7 @@ export const pageCaptureMutants: readonly WrittenMutant[] = [
   {
     id: 'pages-without-pin',
     breaks: 'lets the pin go before the next one holds',
-    file: `${SOURCE}/pin.ts`,
+    file: `${SOURCE}/pinned/pin.ts`,
     find: `const before = readWalIndex(shm)`,
     replace: `if (this.#holder.inTransaction) this.#holder.exec('ROLLBACK')\n      const before = readWalIndex(shm)`,
     tests: INJECTED,
@@ -51,7 +51,7 @@ export const pageCaptureMutants: readonly WrittenMutant[] = [
   {
     id: 'pages-vanish-unnamed',
     breaks: 'does not name the pages by which a database became smaller',
-    file: `${SOURCE}/pinned-database.ts`,
+    file: `${SOURCE}/pinned/pinned-database.ts`,
     find: `rangesBetween(before.pageCount, pageCount)`,
     replace: `rangesBetween(pageCount, pageCount)`,
     tests: [ladderTest('names pages that vanished')],
@@ -67,7 +67,7 @@ export const pageCaptureMutants: readonly WrittenMutant[] = [
   {
     id: 'pages-read-without-locks',
     breaks: 'gives out pages that were read while nothing kept them in place',
-    file: `${SOURCE}/pinned-image.ts`,
+    file: `${SOURCE}/pinned/pinned-image.ts`,
     find: `if (!areLocked(files, path)) {`,
     replace: `if (files.shm < 0) {`,
     tests: [ladderTest('while pages are read, fail that read')],

@@ -89,3 +89,12 @@ export function openReadConnection(place: Place, what: string, settings: Connect
     },
   }).db
 }
+
+/** A connection of the manager's own that may write, and waits for no lock. */
+export function openWithoutWaiting(place: Place): Connection {
+  return openAt(place, `Opening the database at ${place.path} to capture it`, {
+    connect: () => new Database(place.path, { fileMustExist: true, timeout: 0 }),
+    // A header field: it leaves the schema unparsed.
+    prepare: (db) => void db.pragma('schema_version'),
+  }).db
+}

@@ -1,23 +1,23 @@
 import { basename, join, resolve } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { AsyncLock, Slices, type Logger, type SyncFailpoint } from '@nexus/host'
-import { checkpointConnection } from '../copy/checkpoint.ts'
 import type { Copier } from '../copy/copier.ts'
 import type { Connection } from '../open/connection.ts'
 import { fileSizeBytes } from '../open/file-size.ts'
-import { isBusy } from '../open/sqlite-error.ts'
+import { closedError, isBusy } from '../open/sqlite-error.ts'
 import type { PluginDatabase } from '../snapshot/snapshot-databases.ts'
 import { ChangeLog } from './change-log.ts'
 import { HeldInstant, type DatabaseInstant } from './instant.ts'
-import { areLocked, findLockedFiles, type LockedFiles, type LockState } from './wal/locked-files.ts'
-import type { PageImage } from './page-image.ts'
-import type { PageRange } from './page-ranges.ts'
-import type { PageStep } from './page-steps.ts'
-import { Pin } from './pin.ts'
-import { PinnedDatabase } from './pinned-database.ts'
-import { copiedImage, lateImage, openWithoutWaiting, serializedImage } from './plain-image.ts'
-import { WalMismatchError } from './wal/wal-frames.ts'
-import { isSameState, readWalIndex, type WalIndex } from './wal/wal-index.ts'
+import { areLocked, findLockedFiles, type LockedFiles, type LockState } from './pinned/locked-files.ts'
+import type { PageImage } from './pinned/page-image.ts'
+import type { PageRange } from './pinned/page-ranges.ts'
+import type { PageStep } from './pinned/page-steps.ts'
+import { Pin } from './pinned/pin.ts'
+import { PinnedDatabase } from './pinned/pinned-database.ts'
+import { overtakeWriters } from './pinned/overtake-writers.ts'
+import { copiedImage, lateImage, serializedImage } from './plain-image.ts'
+import { WalMismatchError } from './pinned/wal-frames.ts'
+import { isSameState, readWalIndex, type WalIndex } from './pinned/wal-index.ts'
 
 /** What a capture of one database works with. */
 export interface CaptureContext {
@@ -72,6 +72,7 @@ export class CapturedDatabase {
   #settling: Promise<void> | undefined
   #lastSeen: { index: WalIndex; atMs: number } | undefined
   #isLossTold = false
+  #isClosed = false
 
   constructor(database: PluginDatabase, context: CaptureContext) {
     this.#database = database
@@ -87,6 +88,7 @@ export class CapturedDatabase {
   capture(request: CaptureRequest): Promise<DatabaseInstant> {
     return this.#lock.run(async () => {
       const { path } = this.#database.place
+      if (this.#isClosed) throw closedError(path)
       if (this.#held?.isReleased === false) {
         const message = `An instant of ${path} is held: release it before the next is taken`
         throw new NexusError('PRECONDITION', message, { op: 'storage.capture', key: path })
@@ -99,7 +101,7 @@ export class CapturedDatabase {
   /** Looks after the pin while nobody captures: to be called every second or so. */
   tick(nowMs: number): void {
     const pinned = this.#pinned
-    if (pinned === undefined || this.#held !== undefined || this.#settling !== undefined) return
+    if (pinned === undefined || this.#isClosed || this.#held !== undefined || this.#settling !== undefined) return
     const { newest } = pinned
     if (newest === undefined) return
     if (this.#lastSeen === undefined || !isSameState(this.#lastSeen.index, newest))
@@ -110,10 +112,13 @@ export class CapturedDatabase {
 
   /** Lets go of everything, once reads that are on their way have ended. */
   async close(): Promise<void> {
-    this.#held?.release()
-    await this.#held?.ended
+    this.#isClosed = true
+    await this.#lock.run(async () => {
+      this.#held?.release()
+      await this.#held?.ended
+    })
     await this.#settling
-    await this.#lock.run(() => Promise.resolve(this.#unpin()))
+    this.#unpin()
   }
 
   async #take(request: CaptureRequest): Promise<DatabaseInstant> {
@@ -186,7 +191,7 @@ export class CapturedDatabase {
       onDistrust: (pages) => this.#distrust(pages),
       onEnd: () => {
         this.#held = undefined
-        if (this.#pinned?.isSettled === false) this.#settle()
+        if (!this.#isClosed && this.#pinned?.isSettled === false) this.#settle()
       },
     })
     return this.#held
@@ -279,7 +284,7 @@ export class CapturedDatabase {
         if (this.#held !== undefined || pinned === undefined || pinned.isSettled) return
         await this.#advance(pinned)
         if (pinned.isSettled || pinned.index.lastFrame - pinned.backfilled > LONG_WAL_FRAMES) return
-        if (pinned.index.lastFrame > TOO_LONG_WAL_FRAMES) this.#overtakeWriters(pinned)
+        if (pinned.index.lastFrame > TOO_LONG_WAL_FRAMES) this.#note(overtakeWriters(place, pinned))
       })
     const work = async (): Promise<void> => {
       await moveOn()
@@ -306,25 +311,6 @@ export class CapturedDatabase {
     return sizeBytes <= this.#context.smallBytes
   }
 
-  /**
-   * Moves the last frames and the pin while nobody can commit. All in one go: a plugin that waits for the write lock blocks this
-   * thread, which alone can give it back.
-   */
-  #overtakeWriters(pinned: PinnedDatabase): void {
-    const { place } = this.#database
-    const writer = openWithoutWaiting(place)
-    const checkpoints = openWithoutWaiting(place)
-    try {
-      writer.exec('BEGIN IMMEDIATE')
-      checkpointConnection(checkpoints, 0, true)
-      this.#note(atOnce(pinned.advance()))
-    } finally {
-      checkpoints.close()
-      // Ends its transaction.
-      writer.close()
-    }
-  }
-
   #tellLoss(): void {
     if (this.#isLossTold) return
     this.#isLossTold = true
@@ -335,13 +321,6 @@ export class CapturedDatabase {
         'closed the file outside SQLite (readFile, a hash, a copy), or a second SQLite library did. A child process copies it ' +
         'whole at every capture until its plugin closes it and opens it again',
     )
-  }
-}
-
-function atOnce<T>(work: Generator<void, T>): T {
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
   }
 }
 

@@ -1,4 +1,4 @@
-import { unionOf, type PageRange } from './page-ranges.ts'
+import { unionOf, type PageRange } from './pinned/page-ranges.ts'
 
 const MAX_ENTRIES = 64
 

@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { fromSqliteError } from '../open/sqlite-error.ts'
-import type { PageImage } from './page-image.ts'
-import type { PageRange } from './page-ranges.ts'
+import type { PageImage } from './pinned/page-image.ts'
+import type { PageRange } from './pinned/page-ranges.ts'
 
 /** What is different between two instants. */
 export interface Difference {
@@ -29,7 +29,8 @@ export interface DatabaseInstant extends Difference {
   readonly pageSize: number
   readonly pageCount: number
   /**
-   * Reads bytes of the image, across pages; a range is cut at the end of the image.
+   * Reads bytes of the image, across pages; a range is cut at the end of the image. Where there is much to read, ask for some
+   * hundred KiB at a time: reads above 64 KiB don't run on the calling thread.
    *
    * @throws NexusError `CLOSED` after {@link release}; `UNAVAILABLE` when the instant could not be held, so that the capture
    * must be tried again; `LOCAL_IO`, `CORRUPT`

@@ -1,21 +1,11 @@
 import { closeSync, fstatSync, openSync, read, readSync } from 'node:fs'
 import { promisify } from 'node:util'
-import Database from 'better-sqlite3'
-import type { Connection } from '../open/connection.ts'
-import { openAt, type Place } from '../open/place.ts'
-import { pageSizeIn, type PageImage } from './page-image.ts'
+import { openWithoutWaiting } from '../open/connection.ts'
+import type { Place } from '../open/place.ts'
+import { pageSizeIn, type PageImage } from './pinned/page-image.ts'
 
 const readAsync = promisify(read)
 const HEADER_BYTES = 100
-
-/** A connection of the manager's own that may write, and waits for no lock. */
-export function openWithoutWaiting(place: Place): Connection {
-  return openAt(place, `Opening the database at ${place.path} to capture it`, {
-    connect: () => new Database(place.path, { fileMustExist: true, timeout: 0 }),
-    // A header field: it leaves the schema unparsed.
-    prepare: (db) => void db.pragma('schema_version'),
-  }).db
-}
 
 /**
  * Reads a small database into memory, in one read transaction, without waiting for any lock.

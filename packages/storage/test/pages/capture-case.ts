@@ -9,7 +9,7 @@ import { processCopyPool } from '../../src/copy/copy-pool.ts'
 import type { Connection } from '../../src/open/connection.ts'
 import { CapturedDatabase, type CaptureContext } from '../../src/pages/captured-database.ts'
 import type { DatabaseInstant } from '../../src/pages/instant.ts'
-import type { PageStep } from '../../src/pages/page-steps.ts'
+import type { PageStep } from '../../src/pages/pinned/page-steps.ts'
 import { tempDir } from '../temp-dir.ts'
 
 /** What a case is made with. */

@@ -1,6 +1,6 @@
 import process from 'node:process'
 import { describe, expect, it } from 'vitest'
-import { PAGE_STEPS } from '../../src/pages/page-steps.ts'
+import { PAGE_STEPS } from '../../src/pages/pinned/page-steps.ts'
 import { captureUnder, smallCase } from './injected-steps.ts'
 import { INTRUSIONS } from './intrusions.ts'
 

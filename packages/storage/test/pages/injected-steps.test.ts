@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { PAGE_STEPS } from '../../src/pages/page-steps.ts'
+import { PAGE_STEPS } from '../../src/pages/pinned/page-steps.ts'
 import { captureUnder, READER, smallCase } from './injected-steps.ts'
 import { INTRUSIONS } from './intrusions.ts'
 

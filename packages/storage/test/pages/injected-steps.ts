@@ -1,4 +1,4 @@
-import type { PageStep } from '../../src/pages/page-steps.ts'
+import type { PageStep } from '../../src/pages/pinned/page-steps.ts'
 import { CaptureCase } from './capture-case.ts'
 import { Others, type Intrusion } from './intrusions.ts'
 

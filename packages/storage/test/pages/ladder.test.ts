@@ -243,6 +243,15 @@ describe('files that are not there any more', () => {
     await expect(test.take()).rejects.toMatchObject({ code: expect.stringMatching(/^SQLITE_/) })
   })
 
+  it('an index that was removed leaves the reading to SQLite, which has it in memory', async () => {
+    const test = filled()
+    await captureAll(test)
+    rmSync(`${test.path}-shm`)
+    test.db.exec('DELETE FROM rows WHERE id = 7')
+    expect((await captureAll(test)).kind).toBe('full')
+    expect(test.copies).toEqual(['here'])
+  })
+
   it('another file in place of the database is read as what it is', async () => {
     const test = filled()
     await captureAll(test)
@@ -270,6 +279,16 @@ describe('an instant', () => {
     instant.release()
     await expect(instant.read(0, 1)).rejects.toMatchObject({ code: 'CLOSED' })
     ;(await test.take()).release()
+  })
+
+  it('ends with everything else, and a capture that was waiting is refused', async () => {
+    const test = filled()
+    const instant = await test.take()
+    const waiting = test.take()
+    await test.captured.close()
+    await expect(waiting).rejects.toMatchObject({ code: 'CLOSED' })
+    await expect(instant.read(0, 1)).rejects.toMatchObject({ code: 'CLOSED' })
+    expect(test.captured.isPinned).toBe(false)
   })
 
   it('that is released while it is read lets the read end', async () => {

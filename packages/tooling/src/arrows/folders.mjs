@@ -61,6 +61,7 @@ export const FOLDERS = {
       'session',
       'version.ts',
     ],
+    replay: ['bus', 'config', 'engine-options.ts'],
     '.': [
       'bus',
       'config',
@@ -69,6 +70,7 @@ export const FOLDERS = {
       'lifecycle',
       'lifecycle/boot',
       'plugins',
+      'replay',
       'session',
       'session/files',
       'version.ts',
@@ -242,9 +244,9 @@ export const FOLDERS = {
     handle: ['open'],
     copy: ['open'],
     snapshot: ['copy', 'open'],
-    'pages/wal': ['open'],
-    pages: ['copy', 'open', 'pages/wal', 'snapshot'],
-    '.': ['copy', 'failpoints.ts', 'handle', 'open', 'pages', 'pages/wal', 'snapshot'],
+    'pages/pinned': ['copy', 'open'],
+    pages: ['copy', 'open', 'pages/pinned', 'snapshot'],
+    '.': ['copy', 'failpoints.ts', 'handle', 'open', 'pages', 'pages/pinned', 'snapshot'],
   },
   '@nexus/objectstore-fs': {
     'call.ts': [],

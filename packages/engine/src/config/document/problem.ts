@@ -15,6 +15,8 @@ export interface ConfigProblem {
   readonly path: ConfigPath
   /** Says what is wrong and what would be right. Never holds a value that came from the environment. */
   readonly message: string
+  /** Where it tells the caller something else than that the configuration is wrong. */
+  readonly code?: ErrorCode
   readonly position?: TextPosition | undefined
 }
 

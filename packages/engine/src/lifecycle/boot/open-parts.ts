@@ -89,6 +89,7 @@ export function openPlugins({ request, session }: Boot): PluginHost {
     logger: options.logger,
     clock: options.clock,
     instanceId: options.instanceId,
+    replaying: options.replaying,
     engineInfo: {
       version: ENGINE_VERSION,
       sessionId: session.id,

@@ -2,11 +2,11 @@ import { closeSync, constants, openSync, read, readSync } from 'node:fs'
 import { promisify } from 'node:util'
 import { NexusError, systemCode } from '@nexus/errors'
 import { Slices, type SyncFailpoint } from '@nexus/host'
-import { areLocked, type LockedFiles } from './wal/locked-files.ts'
+import { areLocked, type LockedFiles } from './locked-files.ts'
 import type { PageImage } from './page-image.ts'
 import type { PageStep } from './page-steps.ts'
-import { FRAME_HEADER_BYTES, frameAt, isFrameOf, WalMismatchError } from './wal/wal-frames.ts'
-import type { WalIndex } from './wal/wal-index.ts'
+import { FRAME_HEADER_BYTES, frameAt, isFrameOf, WalMismatchError } from './wal-frames.ts'
+import type { WalIndex } from './wal-index.ts'
 
 const readAsync = promisify(read)
 // What was just written is in memory, and read faster here than a thread is woken.

@@ -1,14 +1,14 @@
 import { closeSync, fstatSync, readSync } from 'node:fs'
 import type { SyncFailpoint } from '@nexus/host'
-import { sqliteError } from '../open/sqlite-error.ts'
-import { areLocked, type LockedFiles } from './wal/locked-files.ts'
+import { sqliteError } from '../../open/sqlite-error.ts'
+import { areLocked, type LockedFiles } from './locked-files.ts'
 import { pageSizeIn } from './page-image.ts'
 import { rangesBetween, rangesOf, unionOf, type PageRange } from './page-ranges.ts'
 import type { PageStep } from './page-steps.ts'
 import { isInFile, type Pin, type Snapshot } from './pin.ts'
 import { openWal, PinnedImage } from './pinned-image.ts'
-import { readFrames, WalMismatchError } from './wal/wal-frames.ts'
-import { isSameState, readWalIndex, restartsBetween, type Checksum, type WalIndex } from './wal/wal-index.ts'
+import { readFrames, WalMismatchError } from './wal-frames.ts'
+import { isSameState, readWalIndex, restartsBetween, type Checksum, type WalIndex } from './wal-index.ts'
 
 interface State extends Snapshot {
   readonly pageSize: number

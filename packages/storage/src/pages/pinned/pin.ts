@@ -1,8 +1,8 @@
 import type { SyncFailpoint } from '@nexus/host'
-import type { Connection } from '../open/connection.ts'
+import type { Connection } from '../../open/connection.ts'
 import type { PageStep } from './page-steps.ts'
-import type { LockedFiles } from './wal/locked-files.ts'
-import { isSameState, readBackfilled, readWalIndex, type WalIndex } from './wal/wal-index.ts'
+import type { LockedFiles } from './locked-files.ts'
+import { isSameState, readBackfilled, readWalIndex, type WalIndex } from './wal-index.ts'
 
 /** What a read transaction holds. */
 export interface Snapshot {

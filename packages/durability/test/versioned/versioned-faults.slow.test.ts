@@ -1,0 +1,3 @@
+import { describeVersionedFaults } from './versioned-faults-suite.ts'
+
+describeVersionedFaults(1)

@@ -1,0 +1,174 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type ConfigInput, Engine, type Plugin, type ReplayReport, silentLogger } from '@nexus/engine'
+import { describe, expect, it } from 'vitest'
+import { agentLoop, cancelControl, conversationMemory, fileTools, noteTools, scriptedModel } from '../src/index.ts'
+import { Lab, until } from './lab.ts'
+
+const answers = [
+  {
+    input: '/^note (\\w+)$/',
+    steps: [
+      { tool_calls: [{ name: 'add_note', arguments: { title: '{{1}}', text: 'x' } }, { name: 'no_such_tool' }] },
+      { tool_calls: [{ name: 'list_files' }], cost_usd: 0.5 },
+      { content: 'noted {{1}}' },
+    ],
+  },
+  {
+    input: 'write',
+    steps: [{ tool_calls: [{ name: 'append_file', arguments: { path: 'a', content: 'x' } }] }, { content: 'ok' }],
+  },
+  { input: 'hello', steps: [{ content: 'hi' }] },
+]
+const blocks = { 'nexus.llm.scripted': { answers } }
+
+/** A model that says something else at every call, and counts them: no replay may ask it. */
+function whimsicalModel(): { plugin: Plugin; calls: () => number } {
+  let calls = 0
+  return {
+    calls: () => calls,
+    plugin: {
+      id: 'test.whimsical',
+      name: 'Whimsical',
+      version: '1',
+      init: ({ bus }) =>
+        void bus.subscribe('llm.request', (event) =>
+          event.emit('llm.response', {
+            content: `answer ${++calls}`,
+            usage: { prompt_tokens: calls, completion_tokens: 1, total_tokens: calls + 1 },
+          }),
+        ),
+    },
+  }
+}
+
+const agent = (...more: Plugin[]): Plugin[] => [conversationMemory(), agentLoop(), fileTools(), noteTools(), ...more]
+
+async function replay(lab: Lab, engine: Engine, plugins: readonly Plugin[]): Promise<ReplayReport> {
+  const core: ConfigInput['core'] = {
+    sessions: { root: join(lab.dir, 'host', 'sessions') },
+    storage: { root: join(lab.dir, 'host') },
+  }
+  return await Engine.replay(engine.sessionId, { core }, { plugins, logger: silentLogger })
+}
+
+function journalOf(lab: Lab, { sessionId }: Engine): string {
+  return join(lab.dir, 'host', 'sessions', sessionId, 'journal', 'events.jsonl')
+}
+
+describe('a replay', () => {
+  it('is event for event what happened, asks nothing outside, and leaves the session alone', async () => {
+    const lab = new Lab()
+    const model = whimsicalModel()
+    const engine = await lab.engine({ plugins: agent(model.plugin) })
+    for (const input of ['one', 'two', 'three']) await engine.submitInput(input)
+    await engine.stop()
+    const before = readFileSync(journalOf(lab, engine))
+    const report = await replay(lab, engine, agent(model.plugin))
+    expect(report).toEqual({ turns: 3, events: expect.any(Number) as unknown })
+    expect(report.events).toBeGreaterThan(3 * 5)
+    expect(model.calls()).toBe(3)
+    expect(readFileSync(journalOf(lab, engine)).equals(before)).toBe(true)
+  })
+
+  it('says again what tools said, also those that change or are not there, over several runs', async () => {
+    const lab = new Lab()
+    const first = await lab.engine({ plugins: agent(scriptedModel()), blocks })
+    for (const input of ['note one', 'write', 'note two']) await first.submitInput(input)
+    await first.stop()
+    const second = await lab.engine({ plugins: agent(scriptedModel()), blocks, recallSessionId: first.sessionId })
+    for (const input of ['write', 'hello']) await second.submitInput(input)
+    await second.stop()
+    const report = await replay(lab, first, agent(scriptedModel()))
+    expect(report).toEqual({ turns: 5, events: expect.any(Number) as unknown })
+  })
+
+  it('fails and cancels where that happened', async () => {
+    const lab = new Lab()
+    const control = cancelControl()
+    let isHeld = false
+    const held: Plugin = {
+      id: 'test.held',
+      name: 'Held',
+      version: '1',
+      init: ({ bus }) =>
+        void bus.subscribe('tool.invoke', async ({ payload }) => {
+          if (payload.name === 'no_such_tool') {
+            isHeld = true
+            await new Promise((resolve) => bus.subscribe('agent.turn.cancel', resolve))
+          }
+        }),
+    }
+    const plugins = (): Plugin[] => agent(scriptedModel(), control.plugin, held)
+    const engine = await lab.engine({ plugins: plugins(), blocks })
+    await engine.submitInput('nobody answers this')
+    const cancelled = engine.submitInput('note one')
+    await until(() => isHeld)
+    await control.cancel('enough')
+    expect((await cancelled).turnError).toContain('enough')
+    await engine.submitInput('hello')
+    await engine.stop()
+    expect(await replay(lab, engine, plugins())).toEqual({ turns: 3, events: expect.any(Number) as unknown })
+  })
+
+  it('counts an input that was interrupted and given again once', async () => {
+    const lab = new Lab()
+    const model = whimsicalModel()
+    const first = await lab.engine({ plugins: agent(model.plugin) })
+    await first.submitInput('one')
+    first.bus.subscribe('llm.response', () => new Promise(() => undefined))
+    void first.submitInput('two')
+    await until(() => model.calls() === 2)
+    await first.abandon()
+    const second = await lab.engine({ plugins: agent(model.plugin), recallSessionId: first.sessionId })
+    await second.submitInput('three')
+    await second.stop()
+    expect(model.calls()).toBe(4)
+    expect(await replay(lab, first, agent(model.plugin))).toEqual({ turns: 3, events: expect.any(Number) as unknown })
+  })
+
+  it('names the first event that differs', async () => {
+    const lab = new Lab()
+    const engine = await lab.engine({ plugins: agent(scriptedModel()), blocks })
+    for (const input of ['hello', 'write']) await engine.submitInput(input)
+    await engine.stop()
+    const path = journalOf(lab, engine)
+    writeFileSync(
+      path,
+      readFileSync(path, 'utf8').replace('"content":"ok","role":"assistant"', '"content":"OK","role":"assistant"'),
+    )
+    expect(await replay(lab, engine, agent(scriptedModel()))).toMatchObject({
+      turns: 1,
+      firstDifference: {
+        turn: 2,
+        expected: { type: 'io.output', payload: { content: 'OK' } },
+        found: { type: 'io.output', payload: { content: 'ok' } },
+      },
+    })
+  })
+
+  it('ends when a turn takes too long', async () => {
+    const lab = new Lab()
+    const engine = await lab.engine({ plugins: agent(scriptedModel()), blocks })
+    await engine.submitInput('hello')
+    await engine.stop()
+    const stuck: Plugin = {
+      id: 'test.stuck',
+      name: 'Stuck',
+      version: '1',
+      init: ({ bus }) => void bus.subscribe('io.input', () => new Promise(() => undefined)),
+    }
+    const core: ConfigInput['core'] = { sessions: { root: join(lab.dir, 'host', 'sessions') } }
+    const replaying = Engine.replay(
+      engine.sessionId,
+      { core, engine: { shutdown: { drain_timeout: '500ms' } } },
+      { plugins: [stuck], logger: silentLogger, turnTimeoutMs: 50 },
+    )
+    await expect(replaying).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  })
+
+  it('needs the session on this machine', async () => {
+    const core: ConfigInput['core'] = { sessions: { root: join(new Lab().dir, 'sessions') } }
+    await expect(Engine.replay('none', { core }, { logger: silentLogger })).rejects.toMatchObject({ code: 'NOT_FOUND' })
+  })
+})
