@@ -59,14 +59,8 @@ export class AzureBackend implements Backend {
       objects,
       keyPrefix,
       destDir,
-      async ({ key, size }, tempPath, { signal, onBytes, onWait }) => {
-        const progress = { begin: () => undefined, moved: onBytes }
-        return await downloadTo(
-          this.#container,
-          { key, range: {}, listedBytes: size, signal, onWait, progress },
-          tempPath,
-        )
-      },
+      ({ key, size }, tempPath, { signal, onWait, progress }) =>
+        downloadTo(this.#container, { key, range: {}, listedBytes: size, signal, onWait, progress }, tempPath),
       { ...options, concurrency: this.#container.options.concurrency },
     )
   }

@@ -5,12 +5,10 @@ import {
   type ErrorClass,
   hydrateObjects,
   type Logger,
-  monotonicProgress,
   NexusError,
   type ObjectInfo,
   type ObjectStoreConfig,
   type OpOptions,
-  SharedWait,
   systemClock,
   untilAborted,
   validateKeyPrefix,
@@ -62,25 +60,12 @@ export class GcsBackend implements Backend {
     const { concurrency } = this.#bucket.options
     const { onProgress: _, ...quiet } = options
     const objects = await listObjects(this.#bucket, keyPrefix, quiet)
-    const wait = new SharedWait(options.onWait)
     await hydrateObjects(
       objects,
       keyPrefix,
       destDir,
-      async ({ key, size }, tempPath, { signal, onBytes }) => {
-        const ended = wait.begin()
-        let reported = 0
-        const progress = monotonicProgress(({ bytes }) => {
-          onBytes(bytes - reported)
-          reported = bytes
-        })
-        try {
-          const job = { key, range: {}, listedBytes: size, signal, onWait: wait.onWait, progress }
-          return await downloadTo(this.#bucket, job, tempPath)
-        } finally {
-          ended()
-        }
-      },
+      ({ key, size }, tempPath, { signal, onWait, progress }) =>
+        downloadTo(this.#bucket, { key, range: {}, listedBytes: size, signal, onWait, progress }, tempPath),
       { ...options, concurrency },
     )
   }

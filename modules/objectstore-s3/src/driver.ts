@@ -10,7 +10,6 @@ import {
   type ObjectStoreConfig,
   type OpOptions,
   replaceFile,
-  SharedWait,
   untilAborted,
   validateKey,
   validateKeyPrefix,
@@ -67,25 +66,12 @@ export class S3Backend implements Backend {
     this.#open('hydrate')
     const { onProgress: _, ...quiet } = options
     const objects = await listRaw(this.#connection, keyPrefix, quiet)
-    const wait = new SharedWait(options.onWait)
     await hydrateObjects(
       objects,
       keyPrefix,
       destDir,
-      async ({ key, size }, tempPath, { signal, onBytes }) => {
-        const ended = wait.begin()
-        let reported = 0
-        const progress = monotonicProgress(({ bytes }) => {
-          onBytes(bytes - reported)
-          reported = bytes
-        })
-        try {
-          const order = { key, tempPath, listedBytes: size, signal, onWait: wait.onWait, progress }
-          return await downloadObject(this.#connection, order)
-        } finally {
-          ended()
-        }
-      },
+      ({ key, size }, tempPath, { signal, onWait, progress }) =>
+        downloadObject(this.#connection, { key, tempPath, listedBytes: size, signal, onWait, progress }),
       { ...options, concurrency: HYDRATE_CONCURRENCY },
     )
   }

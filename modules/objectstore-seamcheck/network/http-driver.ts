@@ -27,6 +27,7 @@ import {
   validateKeyPrefix,
   type Backend,
   type ByteRange,
+  type Download,
   type ErrorClass,
   type ObjectInfo,
   type ObjectStoreConfig,
@@ -172,11 +173,7 @@ export function openHttpBackend(config: ObjectStoreConfig): Backend {
       return names
     },
     async hydrate(keyPrefix, destDir, options = {}) {
-      const fetchOne = (
-        { key }: { key: string },
-        path: string,
-        each: { signal: AbortSignal; onBytes(n: number): void },
-      ) => download(key, path, {}, each, { begin() {}, finished() {}, moved: (bytes) => each.onBytes(bytes) })
+      const fetchOne: Download = ({ key }, path, each) => download(key, path, {}, each, each.progress)
       // The objects that a listing reports are none that have arrived.
       const { onProgress: _, ...quiet } = options
       await hydrateObjects(await list(keyPrefix, quiet), keyPrefix, destDir, fetchOne, { ...options, concurrency })

@@ -1,10 +1,29 @@
 import type { Readable } from 'node:stream'
 import { Command } from '@commander-js/extra-typings'
+import { verifyBackendCommand } from './commands/backend/verify.ts'
+import { checkCommand } from './commands/config/check.ts'
+import { printCommand } from './commands/config/print.ts'
+import { schemaCommand } from './commands/config/schema.ts'
 import { demoCommand } from './commands/demo.ts'
+import { catCommand } from './commands/journal/cat.ts'
+import { projectCommand } from './commands/journal/project.ts'
+import { rewindCommand } from './commands/journal/rewind.ts'
+import { statsCommand } from './commands/journal/stats.ts'
+import { tailCommand } from './commands/journal/tail.ts'
+import { verifyJournalCommand } from './commands/journal/verify.ts'
 import { replayCommand } from './commands/replay.ts'
 import { runCommand } from './commands/run.ts'
+import { exportCommand } from './commands/sessions/export.ts'
+import { importCommand } from './commands/sessions/import.ts'
 import { listCommand } from './commands/sessions/list.ts'
+import { rmCommand } from './commands/sessions/rm.ts'
 import { showCommand } from './commands/sessions/show.ts'
+import { verifyCommand } from './commands/sessions/verify.ts'
+import { checkStoreCommand } from './commands/store/check.ts'
+import { duCommand } from './commands/store/du.ts'
+import { gcCommand } from './commands/store/gc.ts'
+import { lsCommand } from './commands/store/ls.ts'
+import { orphansCommand } from './commands/store/orphans.ts'
 import { Frame } from './frame/frame.ts'
 import { addGlobalOptions } from './frame/global-options.ts'
 import type { Output } from './output.ts'
@@ -12,6 +31,26 @@ import type { Output } from './output.ts'
 const EXIT_CODES = `
 Exit codes: 0 done, 1 failed or found something wrong, 2 wrong command line or configuration,
 3 nothing was changed (it needs --yes, or a live process has the session), 130 stopped by Ctrl-C.`
+
+const GROUPS: readonly (readonly [string, string, readonly ((parent: Command, frame: Frame) => void)[]])[] = [
+  [
+    'sessions',
+    'Look at sessions, move and remove them.',
+    [listCommand, showCommand, verifyCommand, exportCommand, importCommand, rmCommand],
+  ],
+  [
+    'journal',
+    'Read the events of a session, and go back in them.',
+    [catCommand, tailCommand, statsCommand, verifyJournalCommand, projectCommand, rewindCommand],
+  ],
+  [
+    'store',
+    'Look at an object store, and remove what no commit names.',
+    [lsCommand, duCommand, checkStoreCommand, orphansCommand, gcCommand],
+  ],
+  ['backend', 'Try a backend out.', [verifyBackendCommand]],
+  ['config', 'Check a configuration and see what is in force.', [checkCommand, printCommand, schemaCommand]],
+]
 
 /** The whole command line, ready to parse. */
 export function createProgram(
@@ -35,7 +74,9 @@ export function createProgram(
   demoCommand(program, frame)
   runCommand(program, frame)
   replayCommand(program, frame)
-  const sessions = program.command('sessions').description('Look at sessions, move and remove them.')
-  for (const add of [listCommand, showCommand]) add(sessions, frame)
+  for (const [name, description, commands] of GROUPS) {
+    const group = program.command(name).description(description)
+    for (const add of commands) add(group, frame)
+  }
   return { program, frame }
 }

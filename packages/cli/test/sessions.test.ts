@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { endedSession, newMachine, nexus } from './session-fixture.ts'
@@ -58,5 +58,57 @@ describe('nexus sessions show', () => {
     expect(notes.join('\n')).toContain('Did you mean support-4711?')
     const { json } = await nexus('sessions', 'show', 'suport-4711', '-c', machine.config, '--json')
     expect(json).toMatchObject({ error: { code: 'NOT_FOUND' } })
+  })
+})
+
+describe('a session', () => {
+  it('is verified, broken, exported, imported elsewhere, and deleted here and in the bucket', async () => {
+    const machine = newMachine()
+    await endedSession(machine, 's1')
+    const on = (...args: string[]): ReturnType<typeof nexus> => nexus('sessions', ...args, '-c', machine.config)
+    expect((await on('verify', 's1')).code).toBe(0)
+    expect((await on('verify', 's1', '--from', 'store', '--json')).json).toMatchObject({
+      ok: true,
+      source: 'store',
+      problems: [],
+    })
+
+    const archive = join(machine.root, 's1.tar.zst')
+    expect((await on('export', 's1', archive, '--json')).json).toMatchObject({ path: archive, source: 'local' })
+    const other = newMachine()
+    const brought = await nexus('sessions', 'import', archive, '--as', 'copy', '-c', other.config, '--json')
+    expect(brought.json).toMatchObject({ id: 'copy', exported_id: 's1', replaced: false })
+    expect((await nexus('sessions', 'import', archive, '--as', 'copy', '-c', other.config)).code).toBe(1)
+    expect((await nexus('sessions', 'import', archive, '--as', 'copy', '--overwrite', '-c', other.config)).code).toBe(2)
+    const again = await nexus(
+      'sessions',
+      'import',
+      archive,
+      '--as',
+      'copy',
+      '--overwrite',
+      '-y',
+      '-c',
+      other.config,
+      '--json',
+    )
+    expect(again.json).toMatchObject({ replaced: true })
+    // The store of this machine knows the id.
+    expect((await on('import', archive)).notes.join()).toContain('another id')
+
+    machine.objects.set('sessions/s1/files/report.txt', { bytes: Buffer.from('A REPORT'), modTime: new Date() })
+    const damaged = await on('verify', 's1', '--from', 'store', '--json')
+    expect([damaged.code, damaged.json]).toMatchObject([1, { ok: false, problems: [{ path: 'files/report.txt' }] }])
+
+    const shown = await on('rm', 's1', '--remote')
+    expect([shown.code, shown.lines.join()]).toEqual([3, expect.stringContaining('--yes')])
+    expect(machine.objects.has('sessions/s1.manifest/manifest.json')).toBe(true)
+    expect((await on('rm', 's1', '--remote', '--yes', '--json')).json).toMatchObject({ done: true, place: 'store' })
+    expect([...machine.objects.keys()]).toEqual([])
+    expect(readFileSync(join(machine.sessionsRoot, 's1/files/report.txt'), 'utf8')).toBe('a report')
+    expect((await on('rm', 's1')).code).toBe(3)
+    expect((await on('rm', 's1', '-y')).code).toBe(0)
+    expect(readdirSync(machine.sessionsRoot)).toEqual(['.machine'])
+    expect((await on('rm', 's1', '-y')).code).toBe(1)
   })
 })

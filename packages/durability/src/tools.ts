@@ -23,3 +23,8 @@ export { removeMachineRecord } from './boot/machine-record.ts'
 export { MANIFEST_SCHEMA_VERSION, manifestPieces, type Manifest } from './mirror/manifest/manifest.ts'
 export { pathRecord } from './tree/committed.ts'
 export { manifestSteps } from './mirror/manifest/parse.ts'
+
+// Who has a session open, as its store says
+export { parseOwnerMarker, OWNER_MARKER_LIMIT_BYTES, type OwnerMarker } from './owner/owner-marker.ts'
+export { readObject } from './tree/small-object.ts'
+export { defaultTimings } from './durability-timings.ts'

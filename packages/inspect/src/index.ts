@@ -18,3 +18,13 @@ export type { TreeEntry } from './read/tree-entry.ts'
 export { exportSession, EXPORT_FAILPOINTS } from './archive/export-session.ts'
 export type { CopyProgress, ExportedSession, ExportOptions } from './archive/export-session.ts'
 export { importSession, IMPORT_FAILPOINTS, type ImportedSession, type ImportOptions } from './archive/import-session.ts'
+
+// Finding damage
+export { verifySession, type SessionProblem, type SessionVerification } from './check/verify-session.ts'
+export { surveyStore, type OrphanObject, type StoreSurvey, type SurveyedSession } from './store/survey-store.ts'
+
+// Removing
+export { removeLocalSession, REMOVE_FAILPOINTS } from './remove/remove-local.ts'
+export { removeStoredSession, REMOVE_STORED_FAILPOINTS, storedObjects } from './store/remove-stored.ts'
+export { collectOrphans, type Collection } from './store/collect-orphans.ts'
+export { readStoredOwner, type StoredOwner } from './store/stored-owner.ts'

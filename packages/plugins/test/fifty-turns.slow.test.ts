@@ -8,10 +8,12 @@ import { expect, it, onTestFinished } from 'vitest'
 import { type Conversation, hold, SESSION_ID } from './fifty-turns.ts'
 
 /** How often a conversation is killed. */
-const KILLS = Number(process.env['NEXUS_CONVERSATION_KILLS'] ?? 4)
-const TURNS = Number(process.env['NEXUS_CONVERSATION_TURNS'] ?? (KILLS > 4 ? 50 : 12))
+const KILLS = Number(process.env['NEXUS_CONVERSATION_KILLS'] ?? 3)
+const TURNS = Number(process.env['NEXUS_CONVERSATION_TURNS'] ?? (KILLS > 3 ? 50 : 8))
 /** About how many points a turn has. */
 const POINTS_PER_TURN = 180
+/** In which layouts of the store. */
+const LAYOUTS = (process.env['NEXUS_CONVERSATION_LAYOUTS'] ?? 'mirror,versioned').split(',')
 const SEED = Number(process.env['NEXUS_CONVERSATION_SEED'] ?? Date.now() % 100_000)
 
 function newDir(): string {
@@ -81,19 +83,22 @@ async function left(dir: string): Promise<object> {
   return found
 }
 
-it(`a conversation that is killed ${KILLS} times ends as one that never was (seed ${SEED})`, async () => {
-  const reference = newDir()
-  await hold({ dir: reference, layout: 'mirror', turns: TURNS })
-  const killed = newDir()
-  const random = seeded(SEED)
-  let kills = 0
-  while (kills < KILLS) {
-    const killAt = 8 + Math.floor(random() * ((TURNS * POINTS_PER_TURN * 2) / KILLS))
-    const signal = await heldInProcess({ dir: killed, layout: 'mirror', turns: TURNS, killAt })
-    if (signal === null) break
-    kills++
-  }
-  expect(kills).toBeGreaterThan(KILLS / 4)
-  await heldInProcess({ dir: killed, layout: 'mirror', turns: TURNS })
-  expect(await left(killed)).toEqual(await left(reference))
-})
+it.each(LAYOUTS)(
+  `a conversation that is killed ${KILLS} times in layout %s ends as one that never was (seed ${SEED})`,
+  async (layout) => {
+    const reference = newDir()
+    await hold({ dir: reference, layout, turns: TURNS })
+    const killed = newDir()
+    const random = seeded(SEED)
+    let kills = 0
+    while (kills < KILLS) {
+      const killAt = 8 + Math.floor(random() * ((TURNS * POINTS_PER_TURN * 2) / KILLS))
+      const signal = await heldInProcess({ dir: killed, layout, turns: TURNS, killAt })
+      if (signal === null) break
+      kills++
+    }
+    expect(kills).toBeGreaterThan(KILLS / 4)
+    await heldInProcess({ dir: killed, layout, turns: TURNS })
+    expect(await left(killed)).toEqual(await left(reference))
+  },
+)

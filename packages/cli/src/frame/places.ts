@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import process from 'node:process'
 import { configFromObject, loadConfigFile, nearName, type LoadedConfig } from '@nexus/engine/config'
@@ -11,7 +12,8 @@ import { modulesOf, type GlobalOptions } from './global-options.ts'
 export interface Places {
   readonly loaded: LoadedConfig
   readonly sessionsRoot: string
-  readonly store: ObjectStore | undefined
+  /** Opened when it is first asked for; undefined when none is configured. */
+  readonly openStore: () => Promise<ObjectStore | undefined>
   close(): Promise<void>
 }
 
@@ -31,12 +33,16 @@ export async function openPlaces(globals: GlobalOptions, note: (text: string) =>
     warn: (_: object, text = '') => note(text),
     error: (_: object, text = '') => note(text),
   }
-  const store = objectStore === undefined ? undefined : await openObjectStore(objectStore, { logger })
+  let opening: Promise<ObjectStore> | undefined
   return {
     loaded,
     sessionsRoot: globals.root === undefined ? sessions.root : join(resolve(globals.root), 'sessions'),
-    store,
-    close: async () => store?.close(),
+    openStore: async () => {
+      if (objectStore === undefined) return undefined
+      opening ??= openObjectStore(objectStore, { logger })
+      return await opening
+    },
+    close: async () => (await opening?.catch(() => undefined))?.close(),
   }
 }
 
@@ -47,7 +53,10 @@ export async function openForReading(
   from: 'local' | 'store' | undefined,
   signal: AbortSignal,
 ): Promise<InspectedSession> {
-  const { sessionsRoot, store } = places
+  const { sessionsRoot, openStore } = places
+  // What is here is read without asking the store.
+  const isHere = from !== 'store' && existsSync(join(sessionsRoot, id))
+  const store = isHere || from === 'local' ? undefined : await openStore()
   try {
     return await inspectSession(id, {
       sessionsRoot,
@@ -57,11 +66,16 @@ export async function openForReading(
     })
   } catch (error) {
     if (!isNexusError(error, 'NOT_FOUND')) throw error
-    throw await withSuggestion(error, id, places)
+    throw await withSuggestion(error, id, sessionsRoot, store)
   }
 }
 
-async function withSuggestion(error: NexusError, id: string, { sessionsRoot, store }: Places): Promise<NexusError> {
+async function withSuggestion(
+  error: NexusError,
+  id: string,
+  sessionsRoot: string,
+  store: ObjectStore | undefined,
+): Promise<NexusError> {
   const known = await listSessions({ sessionsRoot, ...(store === undefined ? {} : { store }) }).catch(() => [])
   const near = nearName(
     id,

@@ -52,7 +52,7 @@ describe('a restored tree', () => {
 
   it('costs few requests, since what lies side by side is asked for at once', async () => {
     const session = new SessionFixture()
-    for (let file = 0; file < 400; file++) session.write(`files/${file}`, `content of ${file}`)
+    for (let file = 0; file < 100; file++) session.write(`files/${file}`, `content of ${file}`)
     await session.commit()
     const before = session.backend.faults.calls.length
     await session.restore()

@@ -73,6 +73,8 @@ export class LocalFiles implements SessionFiles {
     }
   }
 
+  async check(): Promise<undefined> {}
+
   async journalDir(): Promise<string> {
     return join(this.where, JOURNAL_DIR)
   }

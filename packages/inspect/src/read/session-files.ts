@@ -23,6 +23,8 @@ export interface SessionFiles {
    * and a damaged object is not given.
    */
   openSettled(path: string): Promise<OpenedFile>
+  /** What is wrong with a file as it lies there; undefined when nothing is, or there is nothing to compare it with. */
+  check(path: string): Promise<string | undefined>
   /** A directory that a journal reader can be opened on. */
   journalDir(): Promise<string>
   /** A copy of a database that may be opened, with sidecars beside it if there are any. */

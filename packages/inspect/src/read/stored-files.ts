@@ -1,4 +1,4 @@
-import { mkdirSync, truncateSync } from 'node:fs'
+import { mkdirSync, rmSync, truncateSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { openRegular, parseTreePath, sharedDigester, silentLogger, Slices, type Logger } from '@nexus/host'
@@ -64,6 +64,18 @@ export class StoredFiles implements SessionFiles {
   async openSettled(path: string): Promise<OpenedFile> {
     this.#restored ??= this.#restore()
     return await this.openFile(path)
+  }
+
+  async check(path: string): Promise<string | undefined> {
+    const entry = this.#committed.entries[path]
+    if (entry === undefined) return undefined
+    const localPath = join(this.#fetchDir, '.checked')
+    try {
+      if (!(await this.#layout.fetchBlob(path, localPath, this.#signal))) return 'the store does not have it'
+      return (await this.#holds(localPath, entry)) ? undefined : 'the store holds something else than was committed'
+    } finally {
+      rmSync(localPath, { force: true })
+    }
   }
 
   async journalDir(): Promise<string> {

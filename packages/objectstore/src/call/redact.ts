@@ -62,13 +62,14 @@ const SECRET_NAME = /authorization|secret|token|passw|cookie|credential|signatur
  * The error with its causes, redacted so that a logger that prints them leaks nothing either: messages, stacks and every text
  * they carry. Of an object that an SDK hangs on its error, such as the request with its headers, only the plain values of its
  * first level are left. It is cleaned in place; where a field can't be written to, as on a frozen error or one that an SDK
- * defined to be read only, a copy without what can't be cleaned comes back. Any other value comes back as it is.
+ * defined to be read only, a copy without what can't be cleaned comes back. A text comes back redacted, any other value as it is.
  */
 export function redactError<T>(error: T): T {
   return cleanError(error, new Map()) as T
 }
 
 function cleanError(error: unknown, seen: Map<Error, unknown>): unknown {
+  if (typeof error === 'string') return redactSecrets(error)
   if (!(error instanceof Error)) return error
   if (seen.has(error)) return seen.get(error)
   // Deeper ones are cut off: they would be printed as they are.

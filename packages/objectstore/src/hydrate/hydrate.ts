@@ -5,6 +5,7 @@ import type { ObjectInfo, OpOptions, Progress } from '../driver.ts'
 import { ObjectFailure } from '../errors.ts'
 import { planHydration, refuseFoldedTwins, type PlannedFile } from './hydrate-plan.ts'
 import { validateKeyPrefix } from '../keys.ts'
+import type { TransferProgress } from '../transfer/monotonic-progress.ts'
 import { forEachBounded } from '../transfer/pool.ts'
 import { SharedWait } from '../transfer/shared-wait.ts'
 import { writeWhole } from './replace-file.ts'
@@ -14,6 +15,8 @@ export interface DownloadOptions {
   signal: AbortSignal
   /** To be called as bytes arrive, with how many arrived since the last call; also those of an attempt that begins again. */
   onBytes: (bytes: number) => void
+  /** The same in the form that `counting` and downloads of single objects take. */
+  progress: TransferProgress
   /** As in `OpOptions`, for this download: the hydration waits only while all of its downloads do. */
   onWait: () => () => void
 }
@@ -34,6 +37,9 @@ export interface HydrateOptions extends OpOptions {
   /** Downloads at a time, at least 1. Default 16, where most stores level off. */
   concurrency?: number
 }
+
+// Attempts that begin again are counted here, and the end of a file is its rename.
+const ignore = (): void => undefined
 
 /**
  * The part of `hydrate` that is the same in every driver: plans the listing, refuses what can't be a tree, then downloads
@@ -71,11 +77,12 @@ export async function hydrateObjects(
         counted += fresh
         report({ bytes: fresh, repeatedBytes: bytes - fresh })
       }
+      const progress = { begin: ignore, moved: onBytes, finished: ignore }
       const end = wait.begin()
       try {
         const tempPath = destination.tempPath()
         const write = async (path: string): Promise<number> =>
-          (await download(file, path, { signal, onBytes, onWait: wait.onWait })) ?? file.size
+          (await download(file, path, { signal, onBytes, progress, onWait: wait.onWait })) ?? file.size
         const written = await writeWhole(tempPath, file.key, write, signal)
         signal.throwIfAborted()
         destination.place(tempPath, file.relPath)

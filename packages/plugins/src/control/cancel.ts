@@ -1,6 +1,6 @@
 import { type Plugin, type PluginContext } from '@nexus/engine'
 import * as v from 'valibot'
-import { FIRST } from '../turn/turn-events.ts'
+import { FIRST } from '../turn/turn-signals.ts'
 
 const schema = v.strictObject({
   /** A turn that takes longer is cancelled; 0: it may take as long as it takes. */

@@ -1,7 +1,7 @@
 import type { EventMap, NexusEvent, Plugin, PluginContext } from '@nexus/engine'
 import * as v from 'valibot'
 import { ModelCalls } from '../llm/ask-model.ts'
-import { FIRST } from '../turn/turn-events.ts'
+import { FIRST } from '../turn/turn-signals.ts'
 import { CONVERSATION_PATH, ConversationFile } from './conversation-file.ts'
 import { compacted } from './compaction.ts'
 import { assistantMessage, type Message, toolMessage, userMessage } from '../message.ts'

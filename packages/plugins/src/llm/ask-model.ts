@@ -1,5 +1,5 @@
 import { type EventEmitting, type EventMap, NexusError, type PluginBus } from '@nexus/engine'
-import { FIRST } from '../turn/turn-events.ts'
+import { FIRST } from '../turn/turn-signals.ts'
 
 interface Call {
   requestId?: string

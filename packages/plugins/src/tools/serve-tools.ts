@@ -3,6 +3,13 @@ import { toJsonSchema } from '@valibot/to-json-schema'
 import * as v from 'valibot'
 import { TurnSignals } from '../turn/turn-signals.ts'
 
+declare module '@nexus/engine' {
+  interface EventMap {
+    /** A tool that models may call; emitted at every boot by the plugin that answers `tool.invoke` of that name. */
+    'tool.register': { _schema_version?: 1; name: string; description: string; parameters: object }
+  }
+}
+
 /** What a tool is given besides its arguments. */
 export interface ToolRun {
   /** Fires when the turn is cancelled or ends. */

@@ -1,5 +1,14 @@
 import { NexusError, type PluginBus } from '@nexus/engine'
-import { FIRST } from './turn-events.ts'
+
+declare module '@nexus/engine' {
+  interface EventMap {
+    /** Asks whatever works for a turn to stop. The turn still ends, with the reason in `error` of its `agent.turn.end`. */
+    'agent.turn.cancel': { _schema_version?: 1; turn_id: string; session_id: string; reason?: string }
+  }
+}
+
+/** Before every other handler: whoever works for a turn finds its signal there. */
+export const FIRST = -1_000_000
 
 /**
  * An AbortSignal for each turn under way: it fires when the turn is cancelled (`agent.turn.cancel`), when it ends, so that

@@ -70,8 +70,8 @@ export const commitMutants: readonly WrittenMutant[] = [
   {
     id: 'note-forgotten',
     breaks: 'never notes the pair on the local disk before the manifest is put',
-    find: `beforeCommit: async (pair) => (run.layout.chain === undefined ? await record.aboutToCommit(pair) : undefined),`,
-    replace: `beforeCommit: async () => undefined,`,
+    find: `(run.layout.chain === undefined ? await record.aboutToCommit(pair) : undefined)`,
+    replace: `undefined`,
     tests: [
       unitTest('resolve-tree', 'is used when the answer to its own last commit was lost'),
       engineTest('two-hosts/own-commit', 'is known for ours by the next run on that machine'),

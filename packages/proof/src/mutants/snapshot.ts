@@ -66,8 +66,8 @@ export const snapshotMutants: readonly WrittenMutant[] = [
   {
     id: 'lock-crosses',
     breaks: 'stores the session lock with the tree',
-    find: `(name === LOCK_FILE || name === SESSION_RECORD_PATH ||`,
-    replace: `(name === SESSION_RECORD_PATH ||`,
+    find: `(name === LOCK_FILE || name === SESSION_RECORD_PATH`,
+    replace: `(name === SESSION_RECORD_PATH`,
     tests: [unitTest('snapshot', 'keeps what never crosses here')],
   },
   {

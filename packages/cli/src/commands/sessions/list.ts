@@ -32,7 +32,8 @@ interface SessionRow {
 }
 
 async function list(context: Context): Promise<ExitCode> {
-  const { sessionsRoot, store } = await context.places()
+  const { sessionsRoot, openStore } = await context.places()
+  const store = await openStore()
   const places = { sessionsRoot, signal: context.signal, ...(store === undefined ? {} : { store }) }
   const sessions = await listSessions(places)
   if (context.globals.json) {

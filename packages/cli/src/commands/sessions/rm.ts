@@ -1,0 +1,67 @@
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Command } from '@commander-js/extra-typings'
+import { NexusError } from '@nexus/errors'
+import { inspectSession, removeLocalSession, removeStoredSession, storedObjects } from '@nexus/inspect'
+import type { ExitCode } from '../../exit-codes.ts'
+import { withConsent } from '../../frame/confirm.ts'
+import type { Context } from '../../frame/context.ts'
+import type { Frame } from '../../frame/frame.ts'
+import { counted } from '../../frame/text.ts'
+import { formatBytes } from '../../output.ts'
+
+/** Adds `nexus sessions rm`. */
+export function rmCommand(parent: Command, frame: Frame): void {
+  parent
+    .command('rm')
+    .summary('remove a session from this machine, or from the object store')
+    .description(
+      'Removes a session from this machine; with --remote from the object store instead, and the copy here stays. Shows what would go, and does it with --yes. A session that a live process holds is refused.',
+    )
+    .argument('<id>', 'the session')
+    .option('--remote', 'remove it from the object store, not from this machine', false)
+    .option('--force', 'with --remote: although its owner looks live', false)
+    .action(async (id, options) => {
+      await frame.run(async (context) =>
+        options.remote ? await removeRemote(context, id, options.force) : await removeHere(context, id),
+      )
+    })
+}
+
+async function removeHere(context: Context, id: string): Promise<ExitCode> {
+  const { sessionsRoot } = await context.places()
+  await using session = await inspectSession(id, { sessionsRoot, from: 'local', signal: context.signal })
+  const files = (await session.entries()).filter(({ kind }) => kind === 'file')
+  const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+  const dir = join(sessionsRoot, id)
+  const value = { id, place: 'local', where: dir, objects: files.length, bytes }
+  const lines = [`removes ${dir}: ${counted(files.length, 'file')}, ${formatBytes(bytes)}`]
+  return await withConsent(context, { value, lines }, async () => {
+    await removeLocalSession(sessionsRoot, id)
+    return `session ${id} is gone from this machine`
+  })
+}
+
+async function removeRemote(context: Context, id: string, force: boolean): Promise<ExitCode> {
+  const { sessionsRoot, openStore } = await context.places()
+  const store = await openStore()
+  if (store === undefined) {
+    throw new NexusError('INVALID_ARGUMENT', 'no object store is configured: name a configuration that has one', {
+      op: 'cli.rm',
+    })
+  }
+  const objects = await storedObjects(store, id, context.signal)
+  if (objects.length === 0)
+    throw new NexusError('NOT_FOUND', `the store has nothing of session ${id}`, { op: 'cli.rm', key: id })
+  const bytes = objects.reduce((sum, { size }) => sum + size, 0)
+  const isHere = existsSync(join(sessionsRoot, id))
+  const value = { id, place: 'store', where: `sessions/${id}`, objects: objects.length, bytes }
+  const lines = [
+    `removes ${counted(objects.length, 'object')} of session ${id} from the store (${store.name}), ${formatBytes(bytes)}`,
+    isHere ? 'the copy on this machine stays' : 'there is no copy on this machine',
+  ]
+  return await withConsent(context, { value, lines }, async () => {
+    await removeStoredSession(store, id, { force, signal: context.signal })
+    return `session ${id} is gone from the store`
+  })
+}
