@@ -4,6 +4,7 @@ import { RESOLVE_TREE_FAILPOINTS } from './boot/resolve-tree.ts'
 import { SNAPSHOT_FAILPOINTS } from './commit/snapshot.ts'
 import { SHARED_PULL_FAILPOINTS } from './shared/shared-roots-pull.ts'
 import { SHARED_STORE_FAILPOINTS } from './shared/shared-roots-store.ts'
+import { VERSIONED_FAILPOINTS } from './versioned/failpoints.ts'
 
 /** Every failpoint of this package. */
 export const FAILPOINTS: readonly string[] = [
@@ -13,4 +14,5 @@ export const FAILPOINTS: readonly string[] = [
   ...SNAPSHOT_FAILPOINTS,
   ...SHARED_PULL_FAILPOINTS,
   ...SHARED_STORE_FAILPOINTS,
+  ...VERSIONED_FAILPOINTS,
 ]

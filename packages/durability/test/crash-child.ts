@@ -1,7 +1,8 @@
 import { openCrashRun } from './crash-run.ts'
 
-// Runs in a child process: <story> <disk> <bucket> <failpoint or name> <pass or count>
-const [story, disk = '', bucket = '', name = '', count = '1'] = process.argv.slice(2)
+// Runs in a child process: <story> <disk> <bucket> <failpoint or name> <pass or count> <layout>
+const [story, disk = '', bucket = '', name = '', count = '1', layout] = process.argv.slice(2)
+const layoutName = layout === 'versioned' ? layout : 'mirror'
 
 let passes = 0
 function killAt(failpoint: string): void {
@@ -10,7 +11,7 @@ function killAt(failpoint: string): void {
 
 /** Two turns and the end; the kill comes wherever the parent wants it. */
 async function runTurns(): Promise<void> {
-  const run = await openCrashRun({ disk, bucket, failpoint: killAt })
+  const run = await openCrashRun({ disk, bucket, failpoint: killAt, layoutName })
   for (const turn of ['t8', 't9']) {
     await run.turn(turn, () => run.storage.open('app', 'nexus.budget').put('last', turn))
     process.stdout.write(`stored ${turn}\n`)

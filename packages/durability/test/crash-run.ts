@@ -10,6 +10,7 @@ import { openSessionDurability, type SessionDurability } from '../src/session-du
 import { joinDurability, tellOn } from '../../engine/src/lifecycle/boot/join-durability.ts'
 import { JournalRecorder } from '../../engine/src/event-recorder.ts'
 import { DirectoryBackend } from './directory-backend.ts'
+import type { LayoutName } from './layout-of.ts'
 
 /** The head of an object is all that a check at every turn reads. */
 class RangedDirectory extends DirectoryBackend {
@@ -24,6 +25,7 @@ export interface CrashRunOptions {
   disk: string
   bucket: string
   failpoint?: Failpoint
+  layoutName?: LayoutName
 }
 
 /** One run of one session over a bucket that outlives the process, on real time. Used on both sides of a kill. */
@@ -40,7 +42,12 @@ export interface CrashRun {
   stop(): Promise<void>
 }
 
-export async function openCrashRun({ disk, bucket, failpoint = () => undefined }: CrashRunOptions): Promise<CrashRun> {
+export async function openCrashRun({
+  disk,
+  bucket,
+  failpoint = () => undefined,
+  layoutName = 'mirror',
+}: CrashRunOptions): Promise<CrashRun> {
   const dir = join(disk, 'sessions', 's1')
   const storageRoot = join(disk, 'storage')
   mkdirSync(dirname(dir), { recursive: true })
@@ -59,6 +66,7 @@ export async function openCrashRun({ disk, bucket, failpoint = () => undefined }
     host: disk,
     pid: process.pid,
     failpoint,
+    layoutName,
   })
   await durability.shared.hydrate()
   const resolution = await durability.resolveTree({
@@ -66,6 +74,7 @@ export async function openCrashRun({ disk, bucket, failpoint = () => undefined }
     prepareStaging: async () => undefined,
   })
   mkdirSync(dir, { recursive: true, mode: 0o700 })
+  if (resolution.tree === 'absent') await durability.claimNew()
   await durability.claimOwner()
   const storage = openStorageManager({
     sessionDir: dir,

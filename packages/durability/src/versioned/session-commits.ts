@@ -1,11 +1,11 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { isNexusError } from '@nexus/errors'
+import { isNexusError, NexusError } from '@nexus/errors'
 import { engineTempName } from '@nexus/host'
 import type { CommitFacts, Found } from './core/commit-facts.ts'
 import type { AttemptStore } from './core/commit-store.ts'
 import { folderKey, hintKey, parseName } from './core/versioned-keys.ts'
-import type { ReadHeader } from './format/commit-object.ts'
+import { decodeHead, type ReadHeader } from './format/commit-object.ts'
 import type { PreparedCommit } from './store/write/prepare-commit.ts'
 import { type SessionObjects, waiting } from './store/session-objects.ts'
 
@@ -63,6 +63,23 @@ export class SessionCommits implements AttemptStore<PreparedCommit> {
       await store.put(hintKey(root), path, waiting(this.signal))
     } finally {
       rmSync(path, { force: true })
+    }
+  }
+
+  /**
+   * Refuses to send what no reader would take: a head that can't be read stays the head, and keeps the session from ever being
+   * booted again.
+   *
+   * @throws NexusError what a reader says of it
+   */
+  check({ generation, bytes, digest }: PreparedCommit): void {
+    const object = this.#objects.nameOf(generation)
+    const head = decodeHead(bytes, { object, sessionId: this.#objects.place.sessionId, generation })
+    if (head === 'short' || head.headerSha256 !== digest) {
+      throw new NexusError('INTERNAL', `the header of ${object} is not what was made`, {
+        op: 'durability.snapshot',
+        key: object,
+      })
     }
   }
 

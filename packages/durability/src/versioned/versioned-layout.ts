@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { type Clock, type Failpoint, LOCK_FILE, type Logger, Slices } from '@nexus/host'
-import type { ObjectStore } from '@nexus/objectstore'
+import { keyFault, type ObjectStore } from '@nexus/objectstore'
 import type { CapturedTree, CommitChain, CommitFence, Layout, LayoutCommit, RestoreOptions } from '../layout/layout.ts'
 import type { Restored, StagedTree } from '../layout/staged-tree.ts'
 import { type Committed, type CommitHead, headOf } from '../tree/committed.ts'
@@ -16,6 +16,7 @@ import { judgeTree, type Judgement } from './core/tree-judgement.ts'
 import { packFile, sessionRoot } from './core/versioned-keys.ts'
 import { damaged, forgotten, moved, refuseMirror, removed, unresolved } from './refusals.ts'
 import { beginSessionRecord, readSessionRecord, SessionRecordFile } from './record-file.ts'
+import { MAX_NAME_BYTES } from './format/bytes/limits.ts'
 import { SessionReclaim } from './session-reclaim.ts'
 import { SessionCommits } from './session-commits.ts'
 import type { VerifyContent } from './store/write/change-detection.ts'
@@ -174,7 +175,10 @@ class VersionedLayout implements Layout, CommitChain {
     const { signal } = fence
     let stored = { payloadBytes: 0, filesRead: 0, bytes: 0 }
     const outcome = await this.#commitNext(signal, async (base) => {
-      const prepared = await prepareSnapshot(await this.#making(), base, captured, signal)
+      const { turnId } = captured
+      // Half of a surrogate pair is no text.
+      const tree = { ...captured, turnId: turnId === undefined ? undefined : Buffer.from(turnId).toString() }
+      const prepared = await prepareSnapshot(await this.#making(), base, tree, signal)
       stored = { payloadBytes: prepared.payloadBytes, filesRead: prepared.filesRead, bytes: prepared.bytes.length }
       await this.#context.failpoint('snapshot:before-commit')
       return prepared
@@ -234,8 +238,10 @@ class VersionedLayout implements Layout, CommitChain {
     const line = await this.#openLine(signal)
     const outcome = await line.commit(async (parent, generation) => {
       const base = await this.#baseAt(parent, generation, signal)
-      this.#sent = await prepare(base)
-      return this.#sent
+      const prepared = await prepare(base)
+      this.#commits.check(prepared)
+      this.#sent = prepared
+      return prepared
     })
     if (outcome.is !== 'committed') return outcome
     this.#accept(outcome.attempt)
@@ -346,7 +352,8 @@ class VersionedLayout implements Layout, CommitChain {
       clock,
       logger,
       failpoint,
-      owner: { instance_id: instanceId, machine_id: bootId, host, pid },
+      // For people alone: a host whose name can't be written is left out.
+      owner: { instance_id: instanceId, machine_id: bootId, pid, ...(isName(host) ? { host } : {}) },
       epoch: 0,
       verifyContent,
       onPack: (pack) => record.add({ pack }),
@@ -366,6 +373,10 @@ class VersionedLayout implements Layout, CommitChain {
       'the hint was not stored; a later one will be',
     )
   }
+}
+
+function isName(host: string): boolean {
+  return host.length <= MAX_NAME_BYTES && keyFault(host) === undefined
 }
 
 function idOf({ generation, digest }: CommitId): CommitId {

@@ -229,6 +229,16 @@ describe('a session in the versioned layout', () => {
     await second.stop()
   })
 
+  it('is stored whatever its host and its turns are called', async () => {
+    const host = await boot({ host: '/no/name\n' })
+    await host.turn('half \ud800 of a pair')
+    expect(host.seen('session.snapshot.result')).toMatchObject([{ ok: true }])
+    await host.stop()
+    const second = await boot({ backend: host.backend })
+    expect(second.resolution?.tree).toBe('hydrated')
+    await second.stop()
+  })
+
   it('is not begun where the same session lies in the mirror layout', async () => {
     const first = await TestHost.boot()
     await first.turn('t1')

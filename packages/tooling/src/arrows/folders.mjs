@@ -157,6 +157,7 @@ export const FOLDERS = {
       'tree',
       'versioned/core',
       'versioned/format',
+      'versioned/format/bytes',
       'versioned/store',
       'versioned/store/read',
       'versioned/store/write',
