@@ -33,8 +33,7 @@ export class SessionCommits implements AttemptStore<PreparedCommit> {
       const found = await this.#objects.readHead(generation, this.signal)
       return found.is === 'commit' ? { is: 'commit', commit: factsOf(found.head) } : { is: found.is }
     } catch (error) {
-      if (isNexusError(error, 'CORRUPT') || isNexusError(error, 'UNSUPPORTED'))
-        return { is: 'corrupt', error: error as Error }
+      if (isNexusError(error, 'CORRUPT') || isNexusError(error, 'UNSUPPORTED')) return { is: 'corrupt', error }
       throw error
     }
   }

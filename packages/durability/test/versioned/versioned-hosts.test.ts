@@ -171,7 +171,10 @@ describe('a session in the versioned layout', () => {
     const one = new TestHost({ layoutName: 'versioned', backend })
     const other = new TestHost({ layoutName: 'versioned', backend })
     await Promise.all([one.boot(), other.boot()])
-    expect([one.claimed, other.claimed].toSorted()).toEqual(['claimed', 'lost'])
+    expect([one.claimed, other.claimed].toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual([
+      'claimed',
+      'lost',
+    ])
     expect(commitsIn(backend)).toHaveLength(1)
     await one.kill()
     await other.kill()
