@@ -5,6 +5,7 @@ import { checkCommand } from './commands/config/check.ts'
 import { printCommand } from './commands/config/print.ts'
 import { schemaCommand } from './commands/config/schema.ts'
 import { demoCommand } from './commands/demo.ts'
+import { doctorCommand } from './commands/doctor.ts'
 import { catCommand } from './commands/journal/cat.ts'
 import { projectCommand } from './commands/journal/project.ts'
 import { rewindCommand } from './commands/journal/rewind.ts'
@@ -24,6 +25,7 @@ import { duCommand } from './commands/store/du.ts'
 import { gcCommand } from './commands/store/gc.ts'
 import { lsCommand } from './commands/store/ls.ts'
 import { orphansCommand } from './commands/store/orphans.ts'
+import { timelineCommand } from './commands/timeline.ts'
 import { Frame } from './frame/frame.ts'
 import { addGlobalOptions } from './frame/global-options.ts'
 import type { Output } from './output.ts'
@@ -78,5 +80,7 @@ export function createProgram(
     const group = program.command(name).description(description)
     for (const add of commands) add(group, frame)
   }
+  timelineCommand(program, frame)
+  doctorCommand(program, frame)
   return { program, frame }
 }

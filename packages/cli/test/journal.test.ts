@@ -37,6 +37,11 @@ it('reads the journal of a session here and in the bucket, narrows it down, coun
     { id: 'c-t2' },
   ])
   expect((await on('verify')).code).toBe(0)
+  const turns = await nexus('timeline', 's1', '-c', machine.config, '--json')
+  expect(turns.lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+    { turn_id: 't1', duration_ms: expect.any(Number) as number, calls: [{ name: 'write_file' }], files: ['files/t1'] },
+    { turn_id: 't2', files: ['files/t2'] },
+  ])
 
   expect((await on('rewind', '4', '--json')).json).toMatchObject({ done: false, events_dropped: all.length - 4 })
   expect((await events()).length).toBe(all.length)

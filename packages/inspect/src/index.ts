@@ -13,6 +13,7 @@ export type { LockLook } from './read/lock-look.ts'
 export type { BlobEntry, InspectedSession } from './read/inspected-session.ts'
 export type { SessionMetadata } from './read/session-metadata.ts'
 export type { TreeEntry } from './read/tree-entry.ts'
+export { timeline, type TimelineCall, type TimelineTurn } from './read/timeline.ts'
 
 // Moving one
 export { exportSession, EXPORT_FAILPOINTS } from './archive/export-session.ts'
@@ -21,6 +22,7 @@ export { importSession, IMPORT_FAILPOINTS, type ImportedSession, type ImportOpti
 
 // Finding damage
 export { verifySession, type SessionProblem, type SessionVerification } from './check/verify-session.ts'
+export { examineMachine, type Finding } from './check/examine-machine.ts'
 export { surveyStore, type OrphanObject, type StoreSurvey, type SurveyedSession } from './store/survey-store.ts'
 
 // Removing

@@ -14,7 +14,7 @@ const TURNS = Number(process.env['NEXUS_CONVERSATION_TURNS'] ?? (KILLS > 3 ? 50 
 const POINTS_PER_TURN = 180
 /** In which layouts of the store. */
 const LAYOUTS = (process.env['NEXUS_CONVERSATION_LAYOUTS'] ?? 'mirror,versioned').split(',')
-const SEED = Number(process.env['NEXUS_CONVERSATION_SEED'] ?? Date.now() % 100_000)
+const SEED = Number(process.env['NEXUS_CONVERSATION_SEED'] ?? 1)
 
 function newDir(): string {
   const dir = mkdtempSync(join(tmpdir(), 'nexus-fifty-'))

@@ -23,7 +23,7 @@ export async function probeConditionalCreates(create: () => Promise<CreateOutcom
   })
   const created = outcomes.filter((outcome) => outcome === 'created').length
   if (created > 1 || (created === 1 && (await create()) === 'created')) {
-    const message = `the store let ${created} of ${PROBE_CREATES} create one name: it does not decide conditional creates`
+    const message = `the store let ${created} of ${PROBE_CREATES} create one name: it ignores the condition`
     throw new NexusError('UNSUPPORTED', message, { op: 'objectstore.putIfAbsent' })
   }
   if (created === 0) {

@@ -97,6 +97,12 @@ const WRITERS: readonly SessionTreeWriter[] = [
     why: 'concerns sessions that nobody has open, and removes local copies only',
   },
   {
+    source: 'packages/engine/src/replay/',
+    writes: 'metadata/config-snapshot.yaml of a scratch session',
+    disposition: 'excluded-by-design',
+    why: 'the scratch session is removed after the replay; that of the journal is only read',
+  },
+  {
     source: 'packages/engine/src/lifecycle/boot/boot.ts',
     writes: 'metadata/config-snapshot.yaml',
     disposition: 'turn-boundary-only',
@@ -125,6 +131,18 @@ const WRITERS: readonly SessionTreeWriter[] = [
     writes: 'manifest, marker and private copies in staging',
     disposition: 'excluded-by-design',
     why: 'they describe the tree and must not be part of it',
+  },
+  {
+    source: 'packages/durability/src/versioned/',
+    writes: 'commits, packs and tombstones on their way to the store, and trees that are restored beside their place',
+    disposition: 'excluded-by-design',
+    why: 'they lie in staging and are removed after the upload, or become a tree by one rename',
+  },
+  {
+    source: 'packages/durability/src/versioned/record-file.ts',
+    writes: 'session.record.jsonl',
+    disposition: 'excluded-by-design',
+    why: 'says which commits this tree holds; in a tree of another host it would call commits its own that it never made',
   },
   {
     source: 'packages/durability/src/shared/',
