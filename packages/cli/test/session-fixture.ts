@@ -38,9 +38,9 @@ export async function endedSession({ root, bucket }: Machine, id: string): Promi
     const ids = { turn_id: turn, input_id: `i-${turn}` }
     await session.bus.emit('agent.turn.start', ids as never)
     const call = { id: `c-${turn}`, name: 'write_file', turn_id: turn }
-    await session.bus.emit('tool.invoke', { ...call, arguments: { path: `files/${turn}` } } as never)
+    await session.bus.emit('tool.invoke', { ...call, arguments: { path: `files/${turn}` } })
     await session.workspace.writeFile(`files/${turn}`, turn)
-    await session.bus.emit('tool.result', { ...call, output: 'ok' } as never)
+    await session.bus.emit('tool.result', { ...call, output: 'ok' })
     await session.bus.emit('agent.turn.end', ids as never)
   }
   await session.close()

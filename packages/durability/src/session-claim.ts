@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { isNexusError, NexusError } from '@nexus/errors'
+import { readLocalJournal } from './boot/local-journal.ts'
+import { holdsUnstoredTurns, readMachineRecord } from './boot/machine-record.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution, type TreeResolver } from './boot/resolve-tree.ts'
 import { takeSnapshot } from './commit/snapshot.ts'
 import type { StoreLedger } from './outage/store-ledger.ts'
@@ -28,6 +30,8 @@ export class SessionClaim {
    * @throws what {@link resolveTree} throws; `UNAVAILABLE` when others kept on committing; under `strict`, the store's error
    */
   async ofTree(found: TreeResolution, resolver: TreeResolver, options: ResolveTreeOptions): Promise<TreeResolution> {
+    const { layout, sessionsRoot, sessionId, logger } = this.#run
+    const before = readMachineRecord(sessionsRoot, sessionId)
     let resolution = found
     for (let losses = 1; (await this.#try(resolution, options.signal)) === 'lost'; losses++) {
       if (losses === ATTEMPTS) throw this.#contended()
@@ -36,7 +40,12 @@ export class SessionClaim {
       const keptAt = resolution.keptAt ?? again.keptAt
       resolution = { ...again, tree, ...(keptAt === undefined ? {} : { keptAt }) }
     }
-    return resolution
+    if (layout.chain === undefined || resolution.tree !== 'local' || resolution.undecided !== undefined)
+      return resolution
+    return {
+      ...resolution,
+      owesTurns: holdsUnstoredTurns(before, await readLocalJournal(this.#run.sessionDir, logger)),
+    }
   }
 
   /**

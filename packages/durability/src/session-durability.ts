@@ -158,7 +158,10 @@ export class SessionDurability {
     const { layout, committed, store, sessionId } = this.#run
     const isNew = resolution.undecided === undefined && committed.current === undefined
     if (layout.chain === undefined && isNew) await refuseChain(store, sessionId, options.signal)
-    return await this.#claim.ofTree(resolution, resolver, options)
+    const claimed = await this.#claim.ofTree(resolution, resolver, options)
+    // The claim holds what the store had: turns that only this tree has follow as soon as plugins are up.
+    if (claimed.owesTurns === true) this.#recovery.oweSnapshot()
+    return claimed
   }
 
   /**

@@ -26,14 +26,17 @@ describe('importing the engine', () => {
     const loaded = staticallyLoaded(new URL('../src/index.ts', import.meta.url))
     expect([...loaded].filter((name) => !name.startsWith('node:'))).toEqual([
       '@nexus/errors',
+      '@nexus/durability/events',
       '@nexus/host',
       '@nexus/durability/names',
     ])
   })
 
-  it('loads as little with the names of the durability package', () => {
-    const loaded = staticallyLoaded(new URL('../../durability/src/names.ts', import.meta.url))
-    expect([...loaded].filter((name) => !name.startsWith('node:'))).toEqual(['@nexus/host', '@nexus/errors'])
+  it('loads as little with the names and events of the durability package', () => {
+    const names = staticallyLoaded(new URL('../../durability/src/names.ts', import.meta.url))
+    expect([...names].filter((name) => !name.startsWith('node:'))).toEqual(['@nexus/host', '@nexus/errors'])
+    const events = staticallyLoaded(new URL('../../durability/src/events/table.ts', import.meta.url))
+    expect([...events]).toEqual([])
   })
 
   it('would be found out: reading a configuration and running a session do load them', () => {

@@ -57,6 +57,8 @@ export interface TreeResolution {
   /** The store couldn't be asked: the question is open until the first commit, and is decided on what was there at boot. */
   undecided?: TreeAtBoot
   hydration?: HydrateResult
+  /** The tree holds completed turns that no commit does. */
+  owesTurns?: boolean
 }
 
 /** What a local tree held before any plugin of this run wrote to it. */

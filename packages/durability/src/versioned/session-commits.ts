@@ -6,7 +6,7 @@ import type { CommitFacts, Found } from './core/commit-facts.ts'
 import type { AttemptStore } from './core/commit-store.ts'
 import { folderKey, hintKey, parseName } from './core/versioned-keys.ts'
 import { decodeHead, type ReadHeader } from './format/commit-object.ts'
-import type { PreparedCommit } from './store/prepare-commit.ts'
+import type { PreparedCommit } from './store/write/prepare-commit.ts'
 import { type SessionObjects, waiting } from './store/session-objects.ts'
 
 /** The commits of one session in a store, as the decisions see them. */
@@ -33,8 +33,7 @@ export class SessionCommits implements AttemptStore<PreparedCommit> {
       const found = await this.#objects.readHead(generation, this.signal)
       return found.is === 'commit' ? { is: 'commit', commit: factsOf(found.head) } : { is: found.is }
     } catch (error) {
-      if (isNexusError(error, 'CORRUPT') || isNexusError(error, 'UNSUPPORTED'))
-        return { is: 'corrupt', error: error as Error }
+      if (isNexusError(error, 'CORRUPT') || isNexusError(error, 'UNSUPPORTED')) return { is: 'corrupt', error }
       throw error
     }
   }

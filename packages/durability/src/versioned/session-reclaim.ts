@@ -7,7 +7,7 @@ import { commitKey, folderKey, folderOf, packKey, type PackName, packsKey, parse
 import { encodeTombstone, TOMBSTONE_BYTES } from './format/tombstone.ts'
 import { SessionCommits } from './session-commits.ts'
 import { containersOf } from './store/containers.ts'
-import { loadTree } from './store/load-tree.ts'
+import { loadTree } from './store/read/load-tree.ts'
 import { type SessionObjects, waiting } from './store/session-objects.ts'
 
 const DAY_MS = 86_400_000

@@ -19,19 +19,19 @@ import { beginSessionRecord, readSessionRecord, SessionRecordFile } from './reco
 import { MAX_NAME_BYTES } from './format/bytes/limits.ts'
 import { SessionReclaim } from './session-reclaim.ts'
 import { SessionCommits } from './session-commits.ts'
-import type { VerifyContent } from './store/change-detection.ts'
-import { fetchFile } from './store/fetch-file.ts'
-import { loadTree, readerOf } from './store/load-tree.ts'
+import type { VerifyContent } from './store/write/change-detection.ts'
+import { fetchFile } from './store/read/fetch-file.ts'
+import { loadTree, readerOf } from './store/read/load-tree.ts'
 import {
   type CommitBase,
   type CommitContext,
   prepareBare,
   prepareSnapshot,
   type PreparedCommit,
-} from './store/prepare-commit.ts'
-import { pushFile } from './store/push-file.ts'
+} from './store/write/prepare-commit.ts'
+import { pushFile } from './store/write/push-file.ts'
 import { GoneObjectError } from './store/range-reader.ts'
-import { restoreTree } from './store/restore-tree.ts'
+import { restoreTree } from './store/read/restore-tree.ts'
 import { SessionObjects } from './store/session-objects.ts'
 import { committedOf, type TreeState } from './store/tree-state.ts'
 

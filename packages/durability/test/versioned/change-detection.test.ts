@@ -5,7 +5,7 @@ import { keepingLogger } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
 import { toFileStat } from '../../src/tree/tree-stat.ts'
 import { ChunkTable } from '../../src/versioned/store/chunk-table.ts'
-import { isTrustedFileSystem, isUnchanged, trustedBefore } from '../../src/versioned/store/change-detection.ts'
+import { isTrustedFileSystem, isUnchanged, trustedBefore } from '../../src/versioned/store/write/change-detection.ts'
 import { FileRecord } from '../../src/versioned/store/file-record.ts'
 import { SessionFixture } from './session-fixture.ts'
 

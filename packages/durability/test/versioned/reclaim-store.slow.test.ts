@@ -2,7 +2,7 @@ import { systemClock } from '@nexus/host'
 import { describe, expect, it } from 'vitest'
 import type { CommitStore } from '../../src/versioned/core/commit-store.ts'
 import { reclaim } from '../../src/versioned/core/reclaim.ts'
-import { SessionReclaim } from '../../src/versioned/store/reclaim-store.ts'
+import { SessionReclaim } from '../../src/versioned/store/write/reclaim-store.ts'
 import { SessionFixture } from './session-fixture.ts'
 
 const KEEP = { generations: 64, ageMs: 0, atMost: 1000 }

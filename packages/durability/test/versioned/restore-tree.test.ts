@@ -3,9 +3,9 @@ import { chmodSync, lstatSync, mkdirSync, symlinkSync, utimesSync, writeFileSync
 import { join } from 'node:path'
 import { Slices } from '@nexus/host'
 import { describe, expect, it } from 'vitest'
-import { fetchFile } from '../../src/versioned/store/fetch-file.ts'
-import { loadTree } from '../../src/versioned/store/load-tree.ts'
-import { pushFile } from '../../src/versioned/store/push-file.ts'
+import { fetchFile } from '../../src/versioned/store/read/fetch-file.ts'
+import { loadTree } from '../../src/versioned/store/read/load-tree.ts'
+import { pushFile } from '../../src/versioned/store/write/push-file.ts'
 import { SessionFixture } from './session-fixture.ts'
 import { treeListing } from './tree-listing.ts'
 

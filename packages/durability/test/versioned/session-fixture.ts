@@ -10,15 +10,15 @@ import type { StagedFile, StagedParts } from '../../src/capture/stage.ts'
 import { restoreAttributes, type Restored, StagedTree } from '../../src/layout/staged-tree.ts'
 import type { CapturedTree, SnapshotTrigger } from '../../src/layout/layout.ts'
 import type { UploadedPack } from '../../src/versioned/core/session-record.ts'
-import { loadTree } from '../../src/versioned/store/load-tree.ts'
+import { loadTree } from '../../src/versioned/store/read/load-tree.ts'
 import {
   type CommitBase,
   type CommitContext,
   prepareBare,
   type PreparedCommit,
   prepareSnapshot,
-} from '../../src/versioned/store/prepare-commit.ts'
-import { restoreTree } from '../../src/versioned/store/restore-tree.ts'
+} from '../../src/versioned/store/write/prepare-commit.ts'
+import { restoreTree } from '../../src/versioned/store/read/restore-tree.ts'
 import { SessionObjects } from '../../src/versioned/store/session-objects.ts'
 import type { TreeState } from '../../src/versioned/store/tree-state.ts'
 

@@ -2,7 +2,7 @@ import { cpSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { MemoryBackend } from '@nexus/objectstore-memory-test'
-import { newDir } from '../memory-store.ts'
+import { newDir, until } from '../memory-store.ts'
 import { fingerprint, TestHost, type HostOptions } from '../test-host.ts'
 
 const RECORD = 'session.record.jsonl'
@@ -171,7 +171,10 @@ describe('a session in the versioned layout', () => {
     const one = new TestHost({ layoutName: 'versioned', backend })
     const other = new TestHost({ layoutName: 'versioned', backend })
     await Promise.all([one.boot(), other.boot()])
-    expect([one.claimed, other.claimed].toSorted()).toEqual(['claimed', 'lost'])
+    expect([one.claimed, other.claimed].toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual([
+      'claimed',
+      'lost',
+    ])
     expect(commitsIn(backend)).toHaveLength(1)
     await one.kill()
     await other.kill()
@@ -225,6 +228,25 @@ describe('a session in the versioned layout', () => {
     await anew.turn('t2')
     await anew.stop()
     const second = await boot({ backend: first.backend })
+    expect(turnOf(second)).toBe('t2')
+    await second.stop()
+  })
+
+  it('owes the turns that only the tree of a killed run has, and stores them without a further one', async () => {
+    const host = await boot()
+    await host.turn('t1')
+    const { faults } = host.backend
+    faults.failNth(faults.calls.length + 1)
+    await host.turn('t2')
+    await host.kill()
+    faults.heal()
+    const again = await boot({ backend: host.backend, disk: host.disk })
+    expect(again.resolution).toMatchObject({ tree: 'local', owesTurns: true })
+    await again.clock.advance(2_000)
+    await until(() => again.seen('session.snapshot.result').length > 0, 'the owed snapshot')
+    expect(again.seen('session.snapshot.result')).toMatchObject([{ trigger: 'retry', ok: true }])
+    await again.kill()
+    const second = await boot({ backend: host.backend })
     expect(turnOf(second)).toBe('t2')
     await second.stop()
   })

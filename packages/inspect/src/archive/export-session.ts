@@ -139,7 +139,10 @@ async function addFile(
   }
   const hash = createHash('sha256')
   async function* hashed(): AsyncGenerator<Uint8Array> {
-    if (item.sizeBytes === 0) return closeSync(fd)
+    if (item.sizeBytes === 0) {
+      closeSync(fd)
+      return
+    }
     for await (const chunk of createReadStream('', { fd, start: 0, end: item.sizeBytes - 1 })) {
       hash.update(chunk as Buffer)
       yield chunk as Buffer

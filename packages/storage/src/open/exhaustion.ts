@@ -27,12 +27,21 @@ export function exhaustedBy(code: string | undefined): string | undefined {
   return undefined
 }
 
-/** Whether nothing can be opened any more. SQLite only says that it can't open a file, so this asks the system. */
+/** What SQLite may hold besides while it opens a file: the file, its WAL, the index of that, a journal, the directory. */
+const MOST_AT_ONCE = 6
+
+/**
+ * Whether too little can be opened any more. SQLite only says that it can't open a file, and has closed the others that it
+ * opened for it by then, so this asks the system for as many.
+ */
 export function probeExhaustion(): string | undefined {
+  const held: number[] = []
   try {
-    closeSync(openSync('/', constants.O_RDONLY | constants.O_DIRECTORY))
+    for (let i = 0; i < MOST_AT_ONCE; i++) held.push(openSync('/', constants.O_RDONLY | constants.O_DIRECTORY))
     return undefined
   } catch (error) {
     return exhaustedBy(systemCode(error))
+  } finally {
+    for (const fd of held) closeSync(fd)
   }
 }

@@ -1,7 +1,7 @@
 import { InvalidArgumentError, Option } from '@commander-js/extra-typings'
 
 /** `--type`, which may be repeated. */
-export function typeOption(): Option<'--type <name>', undefined, string[], string[], false> {
+export function typeOption(): Option<'--type <name>', undefined, string[], string[]> {
   return new Option('--type <name>', 'only events of this type, or of a beginning such as tool.*; may be repeated')
     .default([] as string[], 'all')
     .argParser((name: string, all: string[]) => [...all, name])

@@ -8,9 +8,9 @@ import { type ChunkRef, decodeChunk, digestOf, encodeChunk } from '../format/byt
 import { MAX_CHUNK_BYTES } from '../format/bytes/limits.ts'
 import { chunkLength } from '../format/index-entry.ts'
 import type { FileFields, FileRecord } from '../store/file-record.ts'
-import type { LoadedTree, LoadOptions } from '../store/load-tree.ts'
-import { type CommitContext, prepareBuilt } from '../store/prepare-commit.ts'
-import type { TreeDraft } from '../store/tree-draft.ts'
+import type { LoadedTree, LoadOptions } from '../store/read/load-tree.ts'
+import { type CommitContext, prepareBuilt } from '../store/write/prepare-commit.ts'
+import type { TreeDraft } from '../store/write/tree-draft.ts'
 import { type HistoryOptions, type HistorySource, openGeneration, orReclaimed, settled } from './history-source.ts'
 
 /** The session that a fork becomes. */

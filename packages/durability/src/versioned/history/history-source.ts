@@ -3,7 +3,7 @@ import { Slices } from '@nexus/host'
 import type { CommitStore } from '../core/commit-store.ts'
 import { findHead } from '../core/head-search.ts'
 import { SAFE_DISTANCE } from '../core/reclaim.ts'
-import { type LoadedTree, loadTree, type LoadOptions } from '../store/load-tree.ts'
+import { type LoadedTree, loadTree, type LoadOptions } from '../store/read/load-tree.ts'
 import { GoneObjectError } from '../store/range-reader.ts'
 import type { SessionObjects, WholeCommit } from '../store/session-objects.ts'
 

@@ -4,7 +4,7 @@ import { fromSystemError, NexusError } from '@nexus/errors'
 import { engineTempName, type Logger, noFailpoint, silentLogger } from '@nexus/host'
 import { restoreAttributes, StagedTree } from '../../layout/staged-tree.ts'
 import { removeStagingDir } from '../../tree/staging.ts'
-import { restoreTree } from '../store/restore-tree.ts'
+import { restoreTree } from '../store/read/restore-tree.ts'
 import { type HistoryOptions, type HistorySource, openGeneration, orReclaimed, settled } from './history-source.ts'
 
 /** What a restore brought back. */

@@ -1,11 +1,11 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs'
 import { isNexusError } from '@nexus/errors'
 import type { Slices, TreeCursor } from '@nexus/host'
-import type { StagedFile } from '../../capture/stage.ts'
-import { fileFault } from '../../tree/file-fault.ts'
-import { type FileStat, sameFileStat, toFileStat } from '../../tree/tree-stat.ts'
-import { chunkSizeOf, type NewFile } from './chunk-size.ts'
-import { chunkSteps } from './chunk-steps.ts'
+import type { StagedFile } from '../../../capture/stage.ts'
+import { fileFault } from '../../../tree/file-fault.ts'
+import { type FileStat, sameFileStat, toFileStat } from '../../../tree/tree-stat.ts'
+import { chunkSizeOf, type NewFile } from '../chunk-size.ts'
+import { chunkSteps } from '../chunk-steps.ts'
 import type { TreeDraft } from './tree-draft.ts'
 
 /** What became of one file. */

@@ -1,11 +1,11 @@
 import { closeSync, fstatSync, openSync } from 'node:fs'
 import { fromSystemError } from '@nexus/errors'
 import type { Slices } from '@nexus/host'
-import type { UploadedPack } from '../core/session-record.ts'
-import { chunkSizeOf } from './chunk-size.ts'
-import { chunkSteps } from './chunk-steps.ts'
+import type { UploadedPack } from '../../core/session-record.ts'
+import { chunkSizeOf } from '../chunk-size.ts'
+import { chunkSteps } from '../chunk-steps.ts'
 import { PayloadSpool } from './payload-spool.ts'
-import { type SessionObjects, waiting } from './session-objects.ts'
+import { type SessionObjects, waiting } from '../session-objects.ts'
 
 /** Files up to this ride along with the next commit. */
 export const WRITTEN_THROUGH_BYTES: number = 256 * 1024

@@ -1,14 +1,14 @@
 import { Crc32c, type Slices } from '@nexus/host'
-import { type ChunkRef, encodeChunk } from '../format/bytes/chunk.ts'
-import { decodeHead, encodeFooter, encodeHead } from '../format/commit-object.ts'
-import type { CommitHeader, TreeTotals } from '../format/header.ts'
-import type { PageRef } from '../format/inner-page.ts'
-import { FORMAT_VERSION } from '../format/bytes/limits.ts'
-import type { PackEntry } from '../format/pack-table-page.ts'
-import { listPacks, listPages, rebuildPages, type StorePage } from './index-pages.ts'
+import { type ChunkRef, encodeChunk } from '../../format/bytes/chunk.ts'
+import { decodeHead, encodeFooter, encodeHead } from '../../format/commit-object.ts'
+import type { CommitHeader, TreeTotals } from '../../format/header.ts'
+import type { PageRef } from '../../format/inner-page.ts'
+import { FORMAT_VERSION } from '../../format/bytes/limits.ts'
+import type { PackEntry } from '../../format/pack-table-page.ts'
+import { listPacks, listPages, rebuildPages, type StorePage } from '../index-pages.ts'
 import { PayloadSpool, placeOf, RIDING_BYTES, type SpoolOptions, type Spot } from './payload-spool.ts'
 import type { TreeDraft } from './tree-draft.ts'
-import { type ContentLookup, entryOf, type PageState, type TreeState } from './tree-state.ts'
+import { type ContentLookup, entryOf, type PageState, type TreeState } from '../tree-state.ts'
 
 /** What a header says besides where things lie. */
 export type CommitFields = Omit<CommitHeader, 'format' | 'n' | 'next_n' | 'packs' | 'pack_pages' | 'index' | 'totals'>

@@ -1,9 +1,9 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs'
 import { fromSystemError } from '@nexus/errors'
-import { decodeChunk } from '../format/bytes/chunk.ts'
-import { chunkLength } from '../format/index-entry.ts'
-import { GoneObjectError, type RangeOptions, type RangeReader } from './range-reader.ts'
-import type { TreeState } from './tree-state.ts'
+import { decodeChunk } from '../../format/bytes/chunk.ts'
+import { chunkLength } from '../../format/index-entry.ts'
+import { GoneObjectError, type RangeOptions, type RangeReader } from '../range-reader.ts'
+import type { TreeState } from '../tree-state.ts'
 
 /**
  * Brings one committed file back, to a path where nothing is yet.

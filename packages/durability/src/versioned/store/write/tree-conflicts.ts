@@ -1,7 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import type { Slices } from '@nexus/host'
-import { forEachSliced } from '../../capture/sliced.ts'
-import { ENGINE_DIRECTORIES } from '../../tree/names.ts'
+import { forEachSliced } from '../../../capture/sliced.ts'
+import { ENGINE_DIRECTORIES } from '../../../tree/names.ts'
 
 /** The paths of a tree, by what they are. */
 export interface TreePaths {

@@ -1,11 +1,11 @@
 import { closeSync, fstatSync, readSync } from 'node:fs'
 import type { Logger, Slices, TreeCursor } from '@nexus/host'
-import { fileFault } from '../../tree/file-fault.ts'
-import { sameFileStat, toFileStat } from '../../tree/tree-stat.ts'
-import { digestOf } from '../format/bytes/chunk.ts'
-import { chunkLength } from '../format/index-entry.ts'
-import type { FileRecord } from './file-record.ts'
-import type { RereadPosition, TreeState } from './tree-state.ts'
+import { fileFault } from '../../../tree/file-fault.ts'
+import { sameFileStat, toFileStat } from '../../../tree/tree-stat.ts'
+import { digestOf } from '../../format/bytes/chunk.ts'
+import { chunkLength } from '../../format/index-entry.ts'
+import type { FileRecord } from '../file-record.ts'
+import type { RereadPosition, TreeState } from '../tree-state.ts'
 
 /** What one snapshot rereads at most. */
 const MAX_BYTES = 16 * 1024 * 1024

@@ -3,12 +3,12 @@ import { rmSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { engineTempName } from '@nexus/host'
-import type { UploadedPack } from '../core/session-record.ts'
-import { type PackName, packFile, packKey } from '../core/versioned-keys.ts'
-import type { ChunkRef, StoredChunk } from '../format/bytes/chunk.ts'
-import { encodePackEnd, PACK_MAGIC, packItem, type PackItem } from '../format/pack-object.ts'
-import type { PackEntry } from '../format/pack-table-page.ts'
-import { type SessionPlace, waiting } from './session-objects.ts'
+import type { UploadedPack } from '../../core/session-record.ts'
+import { type PackName, packFile, packKey } from '../../core/versioned-keys.ts'
+import type { ChunkRef, StoredChunk } from '../../format/bytes/chunk.ts'
+import { encodePackEnd, PACK_MAGIC, packItem, type PackItem } from '../../format/pack-object.ts'
+import type { PackEntry } from '../../format/pack-table-page.ts'
+import { type SessionPlace, waiting } from '../session-objects.ts'
 
 /** Payload up to this rides in the commit. */
 export const RIDING_BYTES: number = 1024 * 1024

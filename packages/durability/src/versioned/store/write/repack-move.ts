@@ -1,15 +1,15 @@
 import { closeSync, readSync } from 'node:fs'
 import { isNexusError } from '@nexus/errors'
 import type { Logger, Slices, TreeCursor } from '@nexus/host'
-import { fileFault } from '../../tree/file-fault.ts'
-import { type ChunkRef, decodeChunk, digestOf, encodeChunk } from '../format/bytes/chunk.ts'
-import { chunkLength } from '../format/index-entry.ts'
-import type { PackEntry } from '../format/pack-table-page.ts'
+import { fileFault } from '../../../tree/file-fault.ts'
+import { type ChunkRef, decodeChunk, digestOf, encodeChunk } from '../../format/bytes/chunk.ts'
+import { chunkLength } from '../../format/index-entry.ts'
+import type { PackEntry } from '../../format/pack-table-page.ts'
 import { chooseRepack } from './repack.ts'
-import { readerOf } from './load-tree.ts'
-import type { SessionObjects } from './session-objects.ts'
+import { readerOf } from '../read/load-tree.ts'
+import type { SessionObjects } from '../session-objects.ts'
 import type { TreeDraft } from './tree-draft.ts'
-import type { TreeState } from './tree-state.ts'
+import type { TreeState } from '../tree-state.ts'
 
 /** What payload is moved with. */
 export interface MoveOptions {

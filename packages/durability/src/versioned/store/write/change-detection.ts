@@ -2,8 +2,8 @@ import { lstatSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError } from '@nexus/errors'
 import { engineTempName } from '@nexus/host'
-import { type FileStat, sameFileStat } from '../../tree/tree-stat.ts'
-import type { FileRecord } from './file-record.ts'
+import { type FileStat, sameFileStat } from '../../../tree/tree-stat.ts'
+import type { FileRecord } from '../file-record.ts'
 
 /** When content is trusted to be what it was: by its stat, or never. */
 export type VerifyContent = 'auto' | 'always'

@@ -1,5 +1,5 @@
-import { generationIn } from './containers.ts'
-import type { PackEntry } from '../format/pack-table-page.ts'
+import { generationIn } from '../containers.ts'
+import type { PackEntry } from '../../format/pack-table-page.ts'
 
 /** What a commit may move out of the objects that it lies in, in stored bytes. */
 export const REPACK_BYTES: number = 16 * 1024 * 1024

@@ -1,9 +1,9 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Clock, engineTempName, Slices } from '@nexus/host'
-import type { Containers, Found } from '../core/commit-facts.ts'
-import type { CommitStore } from '../core/commit-store.ts'
-import type { ReclaimStore } from '../core/reclaim.ts'
+import type { Containers, Found } from '../../core/commit-facts.ts'
+import type { CommitStore } from '../../core/commit-store.ts'
+import type { ReclaimStore } from '../../core/reclaim.ts'
 import {
   commitKey,
   folderKey,
@@ -14,11 +14,11 @@ import {
   packsKey,
   parseName,
   type VersionedName,
-} from '../core/versioned-keys.ts'
-import { encodeTombstone, TOMBSTONE_BYTES } from '../format/tombstone.ts'
-import { containersOf } from './containers.ts'
-import { readPacks } from './load-tree.ts'
-import { type SessionObjects, type SessionPlace, waiting } from './session-objects.ts'
+} from '../../core/versioned-keys.ts'
+import { encodeTombstone, TOMBSTONE_BYTES } from '../../format/tombstone.ts'
+import { containersOf } from '../containers.ts'
+import { readPacks } from '../read/load-tree.ts'
+import { type SessionObjects, type SessionPlace, waiting } from '../session-objects.ts'
 
 const CONCURRENCY = 16
 
