@@ -6,14 +6,17 @@ import { recorded } from './recorded-output.ts'
 const FS_MODULE = '@nexus/objectstore-fs'
 
 describe('nexus demo', () => {
-  it('shows that everything of the last completed turn came back, and says so with exit code 0', async () => {
-    const output = recorded()
-    expect(await main(['demo', '--import', FS_MODULE, '--seed', '7'], output)).toBe(0)
-    const text = output.lines.join('\n')
-    expect(text).toContain('killed with SIGKILL')
-    expect(text).toContain('rightly lost')
-    expect(text).not.toContain('DIFFERS')
-  })
+  it.each(['mirror', 'versioned'])(
+    'shows that everything of the last completed turn came back (%s)',
+    async (layout) => {
+      const output = recorded()
+      expect(await main(['demo', '--import', FS_MODULE, '--seed', '7', '--layout', layout], output)).toBe(0)
+      const text = output.lines.join('\n')
+      expect(text).toContain('killed with SIGKILL')
+      expect(text).toContain('rightly lost')
+      expect(text).not.toContain('DIFFERS')
+    },
+  )
 
   it('prints one JSON object, keeps the directories when asked, and is the same for the same seed', async () => {
     const output = recorded()

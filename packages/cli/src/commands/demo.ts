@@ -5,6 +5,7 @@ import { type Command, InvalidArgumentError, Option } from '@commander-js/extra-
 import { COMPLETED_TURNS } from '../demo/librarian.ts'
 import { tellStory, type Story } from '../demo/story.ts'
 import { EXIT, type ExitCode } from '../exit-codes.ts'
+import { LAYOUTS, type LayoutName } from '../demo/host-order.ts'
 import type { Frame } from '../frame/frame.ts'
 import { formatBytes, progressBar, table, type Output } from '../output.ts'
 import { UsageError } from '../usage-error.ts'
@@ -18,6 +19,9 @@ export function demoCommand(program: Command, frame: Frame): void {
       `Runs a session of ${COMPLETED_TURNS} turns over real documents in one process, kills it with SIGKILL inside the next turn, resumes the session in a second process with an empty disk, and compares.`,
     )
     .option('--backend <name>', 'the name that the backend of --import registers under', 'fs')
+    .addOption(
+      new Option('--layout <name>', 'how the session lies in the bucket').choices(LAYOUTS).default('mirror' as const),
+    )
     .addOption(
       new Option('--seed <n>', "what the run's random content is made of (default: the time)").argParser(seedOf),
     )
@@ -50,13 +54,14 @@ function printStory(story: Story, output: Output): void {
 interface DemoOptions {
   import: readonly string[]
   backend: string
+  layout: LayoutName
   seed?: number | undefined
   keep: boolean
   json: boolean
 }
 
 async function demo(options: DemoOptions, output: Output): Promise<ExitCode> {
-  const { import: modules, backend: backendName, seed = Date.now() % 1_000_000, keep, json } = options
+  const { import: modules, backend: backendName, layout, seed = Date.now() % 1_000_000, keep, json } = options
   const [backendModule, ...others] = modules
   if (backendModule === undefined || others.length > 0) {
     throw new UsageError('demo needs one --import <module>: the object-store backend, e.g. @nexus/objectstore-fs')
@@ -70,6 +75,7 @@ async function demo(options: DemoOptions, output: Output): Promise<ExitCode> {
       seed,
       backendName,
       backendModule,
+      layout,
       onStep: say,
       onTurn: ({ turn, turns, durationMs, bytesUploaded }) => {
         const cost = `snapshot ${durationMs.toFixed(0)} ms, ${formatBytes(bytesUploaded)} uploaded`

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareFingerprints, type Check } from './compare.ts'
 import { DATABASE_PATH, emptyFingerprint, type Fingerprint } from './fingerprint.ts'
-import { NO_MANIFEST, type HostOrder } from './host-order.ts'
+import { NO_MANIFEST, type HostOrder, type LayoutName } from './host-order.ts'
 import { lastReport, runHost, type HostRun } from './run-host.ts'
 import { seededRandom, type Random } from './seeded-random.ts'
 
@@ -56,12 +56,18 @@ export function chooseKill(seed: number, failpoints: CrashFailpoints): Kill {
   return { how: 'hydration', afterMs, failpoint: pick(failpoints.hydration, random), visit: 1 }
 }
 
-function orderFor(dir: string, seed: number, role: HostOrder['role'], host: string, backendModule: string): HostOrder {
+/** The bucket of a crash run. */
+export interface CrashBackend {
+  module: string
+  layout: LayoutName
+}
+
+function orderFor(dir: string, seed: number, role: HostOrder['role'], host: string, backend: CrashBackend): HostOrder {
   return {
     role,
     sessionId: `crash-${seed}`,
     dataRoot: join(dir, host),
-    backend: { name: 'fs', bucket: join(dir, 'bucket'), module: backendModule },
+    backend: { name: 'fs', bucket: join(dir, 'bucket'), ...backend },
     seed,
     turns: TURNS,
     rotateSizeMb: ROTATE_SIZE_MB,
@@ -129,12 +135,12 @@ function differences(run: HostRun, resumed: Fingerprint, mixed: readonly string[
 export async function crashOnce(
   dir: string,
   seed: number,
-  backendModule: string,
+  backend: CrashBackend,
   failpoints: CrashFailpoints,
 ): Promise<CrashRun> {
   mkdirSync(join(dir, 'bucket'), { recursive: true })
   const kill = chooseKill(seed, failpoints)
-  const worked = await workUntilKilled(orderFor(dir, seed, 'work', 'host-a', backendModule), kill)
+  const worked = await workUntilKilled(orderFor(dir, seed, 'work', 'host-a', backend), kill)
   const killed = worked.signal === 'SIGKILL'
   const found: CrashRun = {
     seed,
@@ -148,7 +154,7 @@ export async function crashOnce(
   if (!killed && worked.exitCode !== 0)
     found.problems.push(`host A ended with exit code ${worked.exitCode}: ${worked.stderr}`)
 
-  const resumeOrder = orderFor(dir, seed, 'resume', 'host-b', backendModule)
+  const resumeOrder = orderFor(dir, seed, 'resume', 'host-b', backend)
   const first = kill.how === 'hydration' ? await runHost({ ...resumeOrder, killAt: kill }) : undefined
   // A resume that didn't come by its failpoint is the resume: a second one would find its turn.
   const run = first === undefined || first.signal === 'SIGKILL' ? await runHost(resumeOrder) : first
@@ -159,6 +165,9 @@ export async function crashOnce(
   }
   found.resumed = resumed.turns
   found.mixed = resumed.mixed
+  // Nothing that a commit names is ever overwritten there.
+  if (backend.layout === 'versioned' && found.mixed.length > 0)
+    found.problems.push(`mixed under the versioned layout: ${found.mixed.join(', ')}`)
   if (!found.mixed.includes(NO_MANIFEST)) {
     found.problems.push(...differences(worked, resumed.fingerprint, found.mixed))
   } else if (found.acknowledged > 0) found.problems.push('the manifest of an acknowledged commit is gone')

@@ -7,6 +7,7 @@ import { FAILPOINTS } from '@nexus/engine/failpoints'
 import { EXIT } from '../exit-codes.ts'
 import { table } from '../output.ts'
 import { crashOnce, type CrashFailpoints, type CrashRun } from './crash-run.ts'
+import { LAYOUTS, type LayoutName } from './host-order.ts'
 
 /** What a kill inside a hydration chooses from. */
 const HYDRATION = /^hydrate:/
@@ -31,14 +32,15 @@ function describe({ seed, kill, killed, acknowledged, resumed, mixed, problems }
   ]
 }
 
-const USAGE = 'usage: npm run crash-test -- [--runs N] [--seed N] [--import MODULE]'
+const USAGE = 'usage: npm run crash-test -- [--runs N] [--seed N] [--layout mirror|versioned] [--import MODULE]'
 
-function readOptions(): { runs: string; seed: string; import: string } {
+function readOptions(): { runs: string; seed: string; layout: string; import: string } {
   try {
     return parseArgs({
       options: {
         runs: { type: 'string', default: '100' },
         seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+        layout: { type: 'string', default: 'mirror' },
         import: { type: 'string', default: '@nexus/objectstore-fs' },
       },
     }).values
@@ -57,13 +59,21 @@ function wholeNumber(name: 'runs' | 'seed'): number {
   return process.exit(EXIT.usage)
 }
 
+function layoutName(): LayoutName {
+  const layout = LAYOUTS.find((name) => name === values.layout)
+  if (layout !== undefined) return layout
+  process.stderr.write(`--layout must be ${LAYOUTS.join(' or ')}, not "${values.layout}"\n`)
+  return process.exit(EXIT.usage)
+}
+
+const backend = { module: values.import, layout: layoutName() }
 const firstSeed = wholeNumber('seed')
 const runs = wholeNumber('runs')
-process.stdout.write(`crash test: ${runs} runs from seed ${firstSeed}\n`)
+process.stdout.write(`crash test: ${runs} runs from seed ${firstSeed}, layout ${backend.layout}\n`)
 const found: CrashRun[] = []
 for (let seed = firstSeed; seed < firstSeed + runs; seed += 1) {
   const dir = mkdtempSync(join(tmpdir(), 'nexus-crash-'))
-  const run = await crashOnce(dir, seed, values.import, failpoints())
+  const run = await crashOnce(dir, seed, backend, failpoints())
   found.push(run)
   process.stdout.write(`${table([describe(run)]).join('')}\n`)
   if (run.problems.length === 0) rmSync(dir, { recursive: true, force: true })

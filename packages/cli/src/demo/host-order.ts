@@ -1,12 +1,16 @@
 import type { Fingerprint } from './fingerprint.ts'
 
+/** How the demo's session lies in the bucket. */
+export const LAYOUTS = ['mirror', 'versioned'] as const
+export type LayoutName = (typeof LAYOUTS)[number]
+
 /** What one host of the demo is told to do; it arrives as the single argument of the child process, as JSON. */
 export interface HostOrder {
   role: 'work' | 'resume'
   sessionId: string
   /** The host's own data root: sessions live in `<dataRoot>/sessions`. */
   dataRoot: string
-  backend: { name: string; bucket: string; module: string }
+  backend: { name: string; bucket: string; module: string; layout: LayoutName }
   seed: number
   /** Turns to complete before the one that never ends (`work`). */
   turns: number

@@ -16,7 +16,12 @@ function configOf(order: HostOrder): Record<string, unknown> {
     core: {
       sessions: { root: join(order.dataRoot, 'sessions'), retention: '0', restart: 'discard' },
       storage: { root: order.dataRoot },
-      object_store: { backend: order.backend.name, bucket: order.backend.bucket, on_mixed: 'warn' },
+      object_store: {
+        backend: order.backend.name,
+        bucket: order.backend.bucket,
+        layout: order.backend.layout,
+        on_mixed: 'warn',
+      },
     },
     journal: { rotate_size_mb: order.rotateSizeMb },
     plugins: { active: [LIBRARIAN_ID] },

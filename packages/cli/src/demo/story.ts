@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { compareFingerprints, type Check } from './compare.ts'
-import { FULL_TEXT_QUERY, type HostOrder } from './host-order.ts'
+import { FULL_TEXT_QUERY, type HostOrder, type LayoutName } from './host-order.ts'
 import { COMPLETED_TURNS } from './librarian.ts'
 import { lastReport, runHost, type HostRun } from './run-host.ts'
 
@@ -12,6 +12,7 @@ export interface StoryOptions {
   seed: number
   backendName: string
   backendModule: string
+  layout: LayoutName
   onTurn: (turn: { turn: number; turns: number; durationMs: number; bytesUploaded: number }) => void
   onStep: (text: string) => void
 }
@@ -36,7 +37,12 @@ function orderFor(options: StoryOptions, role: HostOrder['role'], host: string):
     role,
     sessionId: sessionIdOf(options),
     dataRoot: join(options.dir, host),
-    backend: { name: options.backendName, bucket: join(options.dir, 'bucket'), module: options.backendModule },
+    backend: {
+      name: options.backendName,
+      bucket: join(options.dir, 'bucket'),
+      module: options.backendModule,
+      layout: options.layout,
+    },
     seed: options.seed,
     turns: COMPLETED_TURNS,
     rotateSizeMb: 4,
