@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { openSession } from '@nexus/engine'
 import { silentLogger } from '@nexus/host'
 import { expect, it } from 'vitest'
@@ -54,6 +56,50 @@ it('looks at a store, finds what is missing and what belongs to nothing, and rem
   machine.objects.delete('sessions/s1/files/report.txt')
   const damaged = await on('check', '--json')
   expect([damaged.code, damaged.json]).toMatchObject([1, { sessions: [{ problems: ['files/report.txt is missing'] }] }])
+})
+
+it('tells of a versioned session, and says what it neither checked nor read', async () => {
+  const machine = newMachine()
+  const versioned = { backend: 'memory-test', bucket: machine.bucket, layout: 'versioned' } as const
+  const session = await openSession({ id: 'v1', root: machine.root, store: versioned, logger: silentLogger })
+  await session.workspace.writeFile('files/a', 'committed')
+  await session.close()
+  await endedSession(machine, 's1')
+  const on = (...args: string[]): ReturnType<typeof nexus> => nexus(...args, '-c', machine.config)
+  const checked = await on('store', 'check', '--json')
+  expect([checked.code, checked.json]).toMatchObject([
+    0,
+    {
+      sessions: [
+        { id: 's1', layout: 'mirror', checked: true },
+        { id: 'v1', layout: 'versioned', checked: false, problems: [] },
+      ],
+    },
+  ])
+  const { lines } = await on('store', 'check')
+  expect(lines.join('\n')).toMatch(/1 session checked[^]*1 versioned session not checked/)
+  expect((await on('store', 'orphans', '--json')).json).toMatchObject({ orphans: [] })
+  const listed = (await on('sessions', 'list', '--json')).lines.map((line) => JSON.parse(line) as object)
+  expect(listed).toMatchObject([
+    { id: 's1', stored: { layout: 'mirror' } },
+    { id: 'v1', stored: { layout: 'versioned' } },
+  ])
+
+  const archive = join(machine.root, 'archive')
+  expect((await on('sessions', 'export', 'v1', archive)).code).toBe(0)
+  // Another machine on the same bucket.
+  const root = newMachine().root
+  const there = join(root, 'there.yaml')
+  const store = { backend: 'memory-test', bucket: machine.bucket }
+  writeFileSync(there, JSON.stringify({ core: { sessions: { root: join(root, 'sessions') }, object_store: store } }))
+  for (const args of [
+    ['show', 'v1'],
+    ['import', archive],
+  ]) {
+    const refused = await nexus('sessions', ...args, '-c', there)
+    expect(refused.code).not.toBe(0)
+    expect(refused.notes.join('\n')).toContain('versioned layout')
+  }
 })
 
 it('needs a store, and says where one comes from', async () => {

@@ -1,5 +1,6 @@
 // What tools need that look at sessions, move or remove them without running one.
 export { layoutInStore } from './layout-in-store.ts'
+export { hasChain } from './versioned/refuse-chain.ts'
 export type { Layout, OnMixedPolicy, RestoreOptions } from './layout/layout.ts'
 export { restoreAttributes, StagedTree, type Mixture, type Restored } from './layout/staged-tree.ts'
 export {

@@ -101,7 +101,8 @@ const OWN_EVENTS = {
     },
   },
   'agent.turn.end': {
-    summary: 'A turn is complete. Its emit resolves when the turn is durable: journal, then snapshot.',
+    summary:
+      'A turn is complete. Its emit resolves when the turn is durable (journal, then snapshot), or its snapshot failed and core.object_store.failure_policy took over.',
     writtenAhead: true,
     fields: {
       turn_id: { kind: 'string', doc: 'Id of the turn.' },

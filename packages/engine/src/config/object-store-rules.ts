@@ -44,6 +44,13 @@ export function objectStoreProblems(
 function layoutFaults(values: ReadonlyMap<string, unknown>): [key: string, message: string][] {
   const faults: [string, string][] = []
   if (values.get('layout') === 'versioned') {
+    if (values.get('ownership') === 'detect') {
+      faults.push([
+        'ownership',
+        'can not be detect under layout versioned, where a boot or the first commit claims the session; use claim or lazy, or ' +
+          'leave it out',
+      ])
+    }
     if (values.get('on_lost') === 'overwrite') {
       faults.push(['on_lost', 'can not be overwrite under layout versioned: no commit is ever overwritten; use stop'])
     }

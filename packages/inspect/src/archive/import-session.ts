@@ -16,6 +16,7 @@ import {
 import { isSessionId, JOURNAL_HEADER_PATH, META_PATH, validateSessionId } from '@nexus/durability/names'
 import {
   createStagingDir,
+  hasChain,
   layoutInStore,
   manifestSteps,
   noteSetAside,
@@ -185,6 +186,12 @@ class Import {
       throw new NexusError('PRECONDITION', message, { op: OP, key: id })
     }
     if (store === undefined) return
+    if (await hasChain(store, id, signal)) {
+      const message =
+        `the store holds session ${id} in the versioned layout, and this one would go into the mirror layout: ` +
+        'import under another id'
+      throw new NexusError('PRECONDITION', message, { op: OP, key: id })
+    }
     const head = await (await layoutInStore(store, id, join(this.#root, '.machine'))).head(signal)
     if (head === undefined) return
     const message =

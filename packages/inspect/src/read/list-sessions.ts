@@ -2,7 +2,7 @@ import { lstatSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError, systemCode } from '@nexus/errors'
 import { isSessionId, JOURNAL_HEADER_PATH, META_PATH, TIMING_PATH, ACTIVE_SEGMENT_PATH } from '@nexus/durability/names'
-import { layoutInStore, type CommitHead } from '@nexus/durability/tools'
+import { hasChain, layoutInStore, type CommitHead } from '@nexus/durability/tools'
 import { forEachBounded, type ObjectStore } from '@nexus/objectstore'
 import type { InspectPlaces } from './inspect-session.ts'
 import { lookAtLock, type LockLook } from './lock-look.ts'
@@ -22,6 +22,8 @@ export interface LocalSession {
 
 /** A session as it lies in a store. */
 export interface StoredSession {
+  /** How its commits lie there. Of a versioned session nothing else is told. */
+  readonly layout: 'mirror' | 'versioned'
   /** Who committed last; undefined when that could not be told. */
   readonly head?: CommitHead
   /** Why not. */
@@ -98,12 +100,16 @@ async function storedSessions(
       CONCURRENCY,
       async (id, _at, laneSignal) => {
         try {
+          if (await hasChain(store, id, laneSignal)) {
+            found.set(id, { layout: 'versioned' })
+            return
+          }
           const head = await (await layoutInStore(store, id, scratch.dir, logger)).head(laneSignal)
-          if (head !== undefined) found.set(id, { head })
+          if (head !== undefined) found.set(id, { layout: 'mirror', head })
         } catch (error) {
           laneSignal.throwIfAborted()
           if (isNexusError(error) && error.retryable) throw error
-          found.set(id, { problem: reason(error) })
+          found.set(id, { layout: 'mirror', problem: reason(error) })
         }
       },
       signal,

@@ -18,7 +18,9 @@ export interface OrphanObject {
 /** What a store has of one session. */
 export interface SurveyedSession {
   readonly id: string
-  /** Undefined without a commit. */
+  /** Of a versioned session the objects are counted, and nothing is checked. */
+  readonly layout: 'mirror' | 'versioned'
+  /** Undefined without a commit, and for a versioned session. */
   readonly generation?: number
   readonly objects: number
   readonly bytes: number
@@ -34,30 +36,39 @@ export interface StoreSurvey {
   readonly others: Readonly<Record<string, { objects: number; bytes: number }>>
 }
 
-const SIBLING = /^(.+?)(\.manifest|\.owner|\.snapshot\.json)?$/
+interface ObjectsOfSession {
+  /** Those of the mirror layout that hold its files. */
+  tree: ObjectInfo[]
+  isVersioned: boolean
+  objects: number
+  bytes: number
+}
+
+const SIBLING = /^(.+?)(\.manifest|\.owner|\.snapshot\.json|\.v)?$/
 
 /**
  * Lists a whole store once and reads every manifest: how much each session takes, what no commit names, and whether the
- * objects that a commit names are there in their size. Reads no file of a session.
+ * objects that a commit names are there in their size. Reads no file of a session. Versioned sessions are only counted.
  *
  * @throws the store's own error
  */
 export async function surveyStore(store: ObjectStore, signal?: AbortSignal): Promise<StoreSurvey> {
-  const bySession = new Map<string, { tree: ObjectInfo[]; objects: number; bytes: number }>()
+  const bySession = new Map<string, ObjectsOfSession>()
   const others: Record<string, { objects: number; bytes: number }> = {}
   for (const object of await store.list('', signal === undefined ? {} : { signal })) {
     const [first = '', name = ''] = object.key.split('/')
     const [, id, sibling] = SIBLING.exec(name) ?? []
     const known = first === 'sessions' && isSessionId(id)
     const sum = known
-      ? (bySession.get(id) ?? { tree: [], objects: 0, bytes: 0 })
+      ? (bySession.get(id) ?? { tree: [], isVersioned: false, objects: 0, bytes: 0 })
       : (others[first] ?? { objects: 0, bytes: 0 })
     sum.objects += 1
     sum.bytes += object.size
     if (!known) others[first] = sum
     else {
-      const session = sum as { tree: ObjectInfo[]; objects: number; bytes: number }
+      const session = sum as ObjectsOfSession
       if (sibling === undefined) session.tree.push(object)
+      if (sibling === '.v' && object.key.startsWith(`${first}/${name}/commits/`)) session.isVersioned = true
       bySession.set(id, session)
     }
   }
@@ -67,8 +78,16 @@ export async function surveyStore(store: ObjectStore, signal?: AbortSignal): Pro
     await forEachBounded(
       [...bySession],
       CONCURRENCY,
-      async ([id, { tree, objects, bytes }], _at, laneSignal) => {
-        sessions.push({ id, objects, bytes, ...(await judge(store, id, tree, scratch.dir, laneSignal)) })
+      async ([id, { tree, isVersioned, objects, bytes }], _at, laneSignal) => {
+        if (isVersioned) sessions.push({ id, layout: 'versioned', objects, bytes, orphans: [], problems: [] })
+        else
+          sessions.push({
+            id,
+            layout: 'mirror',
+            objects,
+            bytes,
+            ...(await judge(store, id, tree, scratch.dir, laneSignal)),
+          })
       },
       signal,
     )

@@ -28,7 +28,7 @@ interface SessionRow {
     turn_count?: number
     problem?: string
   } | null
-  stored: { generation?: number; problem?: string } | null
+  stored: { layout: 'mirror' | 'versioned'; generation?: number; problem?: string } | null
 }
 
 async function list(context: Context): Promise<ExitCode> {
@@ -68,6 +68,7 @@ function rowOf({ id, local, stored }: ListedSession): SessionRow {
       stored === undefined
         ? null
         : {
+            layout: stored.layout,
             ...(stored.head === undefined ? {} : { generation: stored.head.generation }),
             ...(stored.problem === undefined ? {} : { problem: stored.problem }),
           },
@@ -78,10 +79,15 @@ function cellsOf({ id, local, stored }: ListedSession): string[] {
   return [
     id,
     local === undefined ? '-' : hereOf(local),
-    stored === undefined ? '-' : stored.head === undefined ? 'damaged' : `gen ${stored.head.generation}`,
+    stored === undefined ? '-' : storedOf(stored),
     String(local?.metadata?.turn_count ?? '-'),
     local === undefined ? '-' : `${exact(local.lastUsedMs).replace(/:\d\dZ$/, 'Z')} ${ago(local.lastUsedMs)}`,
   ]
+}
+
+function storedOf({ layout, head }: NonNullable<ListedSession['stored']>): string {
+  if (layout === 'versioned') return layout
+  return head === undefined ? 'damaged' : `gen ${head.generation}`
 }
 
 function hereOf({ lock, metadata, problem }: NonNullable<ListedSession['local']>): string {
