@@ -10,7 +10,8 @@ import { isSame, type CommitFacts, type CommitId } from './core/commit-facts.ts'
 import { CommitLine, type LineOutcome } from './core/commit-line.ts'
 import { findHead } from './core/head-search.ts'
 import { readNewest } from './core/newest-reader.ts'
-import { recordOf } from './core/session-record.ts'
+import { mayName } from './core/reclaim.ts'
+import { recordOf, type UploadedPack } from './core/session-record.ts'
 import { judgeTree, type Judgement } from './core/tree-judgement.ts'
 import { packFile, sessionRoot } from './core/versioned-keys.ts'
 import { damaged, forgotten, moved, refuseMirror, removed, unresolved } from './refusals.ts'
@@ -252,7 +253,9 @@ class VersionedLayout implements Layout, CommitChain {
     if (outcome.is !== 'committed') return outcome
     this.#accept(outcome.attempt)
     const { containers, generation } = outcome.attempt
-    const packs = this.#record?.current.packs.filter(({ name }) => !containers.packs.has(packFile(name))) ?? []
+    const isUseful = ({ name }: UploadedPack): boolean =>
+      mayName(name, generation + 1) && !containers.packs.has(packFile(name))
+    const packs = this.#record?.current.packs.filter(isUseful) ?? []
     await this.#record?.add({ committed: idOf(outcome.attempt), packs }, { durable: false })
     if (generation % HINT_EVERY === 0)
       await this.#commits.leaveHint(generation).catch((error: unknown) => {

@@ -65,6 +65,17 @@ describe('a versioned session', () => {
     expect(await turnInStore(host)).toBe('t4')
   })
 
+  it('forgets packs that have become too old to be named', async () => {
+    const first = await boot()
+    await first.stop()
+    const [young, old] = [1, -200].map((number) => ({ name: { number, attempt: 'a'.repeat(16), n: 0 }, sizeBytes: 1 }))
+    for (const pack of [young, old])
+      appendFileSync(join(first.dir, 'session.record.jsonl'), `${JSON.stringify({ pack })}\n`)
+    const again = await boot({ backend: first.backend, disk: first.disk })
+    expect(readSessionRecord(again.dir)?.packs).toEqual([young])
+    await again.stop()
+  })
+
   it('stays ours when the answer of its very first commit is lost', async () => {
     const host = new TestHost({ layoutName: 'versioned' })
     const { faults } = host.backend
