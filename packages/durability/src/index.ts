@@ -23,7 +23,6 @@ export { removeSetAside, setAsideTrees } from './boot/set-aside.ts'
 export { readLocalJournal } from './boot/local-journal.ts'
 export { namesIn, removeStagingDir, sweepStaging } from './tree/staging.ts'
 export { sweepTemps } from './tree/temp-files.ts'
-export { inspectTextLog, isJsonObject, type TextLogDamage, type TextLogReport } from './tree/text-log.ts'
 
 // Evaluation runs
 export { publishFiles, type PublishedEvalRun, type PublishEvalRunOptions } from './eval-run.ts'

@@ -6,7 +6,7 @@ import type { ObjectStore } from '@nexus/objectstore'
 import type { Layout } from '../src/layout/layout.ts'
 import type { MirrorContext } from '../src/mirror/commit.ts'
 import { mirrorLayout } from '../src/mirror-layout.ts'
-import { versionedLayout } from '../src/versioned/versioned-layout.ts'
+import { type VersionedContext, versionedLayout } from '../src/versioned/versioned-layout.ts'
 
 let scratchDir: string | undefined
 
@@ -14,11 +14,16 @@ let scratchDir: string | undefined
 export type LayoutName = 'mirror' | 'versioned'
 
 /** The versioned layout over a store, for a host whose sessions lie below a root. */
-export function versionedOf(store: ObjectStore, sessionId: string, sessionsRoot: string): Layout {
+export function versionedOf(
+  store: ObjectStore,
+  sessionId: string,
+  sessionsRoot: string,
+  more: Partial<VersionedContext> = {},
+): Layout {
   scratchDir ??= mkdtempSync(join(tmpdir(), 'nexus-layout-'))
   const settled = { clock: systemClock, logger: silentLogger, failpoint: noFailpoint, verifyContent: 'auto' as const }
   const host = { instanceId: 'reader', host: 'reader', pid: 1, bootId: 'boot-1', mirror: layoutOf(store, sessionId) }
-  return versionedLayout({ ...settled, ...host, store, sessionId, sessionsRoot }, scratchDir)
+  return versionedLayout({ ...settled, ...host, store, sessionId, sessionsRoot, ...more }, scratchDir)
 }
 
 /** The mirror layout over a store, as a run of the session opens it. */

@@ -13,6 +13,7 @@ import { HYDRATE_FAILPOINTS } from '../src/boot/hydrate.ts'
 import { hydrateSession, type HydrateResult } from '../src/boot/hydrate.ts'
 import { readCommittedManifest } from '../src/mirror/manifest/read.ts'
 import { SNAPSHOT_FAILPOINTS, takeSnapshot } from '../src/commit/snapshot.ts'
+import { VERSIONED_FAILPOINTS } from '../src/versioned/failpoints.ts'
 import { sweepStaging } from '../src/tree/staging.ts'
 import { DirectoryBackend } from './directory-backend.ts'
 import { describeTree } from './durability-fixture.ts'
@@ -188,6 +189,7 @@ describe('failpoints', () => {
       ))
         found.add(name ?? '')
     }
-    expect([...found].toSorted()).toEqual([...SNAPSHOT_FAILPOINTS, ...HYDRATE_FAILPOINTS].toSorted())
+    const versioned = VERSIONED_FAILPOINTS.filter((name) => name.startsWith('snapshot:'))
+    expect([...found].toSorted()).toEqual([...SNAPSHOT_FAILPOINTS, ...HYDRATE_FAILPOINTS, ...versioned].toSorted())
   })
 })

@@ -2,6 +2,7 @@
 export { fileTimestamp, systemClock, type Clock, type TimerHandle } from './time/clock.ts'
 export { Deadline, raceSignal, within, type WithinOptions } from './time/deadline.ts'
 export { Slices } from './time/slices.ts'
+export { forEachSliced, sortSliced } from './time/sliced.ts'
 export { AsyncLock } from './time/async-lock.ts'
 
 // Logs and tests
@@ -37,6 +38,9 @@ export { parseTreePath, treeParent, TreeRoot, type TreeDirectory, type TreeSlot 
 export { descriptorPath } from './walk/descriptor-path.ts'
 export { TreeCursor } from './walk/tree-cursor.ts'
 export { crc32c, Crc32c } from './files/crc32c.ts'
+export { jsonPieces, type JsonPiece } from './files/json-pieces.ts'
+export { inspectTextLog, isJsonObject, type TextLogDamage, type TextLogReport } from './files/text-log.ts'
+export { fileFault, type FileFault } from './walk/file-fault.ts'
 export { readPlainFile } from './files/plain-file.ts'
 export { PathEscapeError } from './walk/path-escape-error.ts'
 export {

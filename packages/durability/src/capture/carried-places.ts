@@ -1,7 +1,6 @@
-import type { Slices } from '@nexus/host'
+import { type Slices, forEachSliced, sortSliced } from '@nexus/host'
 import { type CommittedDir, pathRecord } from '../tree/committed.ts'
 import type { Unstorable, WalkedTree } from '../tree/tree-walk.ts'
-import { forEachSliced, sortSliced } from './sliced.ts'
 
 const PERMISSION_BITS = 0o777
 /** The mode of a directory that comes into being by itself. */

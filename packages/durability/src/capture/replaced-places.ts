@@ -1,7 +1,6 @@
 import { closeSync } from 'node:fs'
-import type { TreeCursor } from '@nexus/host'
+import { type TreeCursor, fileFault } from '@nexus/host'
 import type { Committed } from '../tree/committed.ts'
-import { fileFault } from '../tree/file-fault.ts'
 import { holdsText, LOOK_BYTES } from '../tree/holds-text.ts'
 import {
   CONFIG_SNAPSHOT_PATH,

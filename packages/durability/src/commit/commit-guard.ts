@@ -49,10 +49,11 @@ export class CommitGuard {
    * @throws `FENCED` when another host committed; `PRECONDITION` when the local tree may be torn and holds nothing new
    */
   async check(held: Committed | undefined): Promise<void> {
-    const { fence, record, committed, journal } = this.#run
+    const { fence, record, committed, journal, layout } = this.#run
     fence.check()
     if (this.#atBoot !== undefined) await this.#decideAgain(held, this.#atBoot)
-    if (held !== undefined && !record.isOurs(held)) {
+    // Where commits form a chain, only the tree's own record knows the attempts whose answers were lost.
+    if (held !== undefined && !record.isOurs(held) && layout.chain?.holdsHead !== true) {
       this.#lose({ generation: held.generation, nonce: held.nonce, instanceId: held.instance_id })
     } else if (held !== undefined && held.nonce !== record.current.committed?.nonce) {
       // One of our own commits whose answer was lost: it counts from now on.
@@ -74,6 +75,8 @@ export class CommitGuard {
    */
   async confirm(signal: AbortSignal | undefined, building?: CommitPair): Promise<void> {
     const { layout, sessionId, fence, record, clock } = this.#run
+    // In a chain the number of the next commit tells whose the session is, and no look before it can.
+    if (layout.chain !== undefined) return fence.check()
     const head = await layout.head(signal)
     fence.check()
     this.#lookedAtMs = clock.now()

@@ -78,8 +78,10 @@ export type OnMixedPolicy = 'auto' | 'warn' | 'fail'
 
 /** What a layout can say and do in which a host can't commit over another. */
 export interface CommitChain {
-  /** Whether the local tree held the newest commit when {@link Layout.committed} last asked, by the tree's own record. */
+  /** Whether the local tree held what is committed when {@link Layout.committed} last asked, by the tree's own record. */
   readonly holdsTree: boolean
+  /** The same where nobody has claimed the session since. */
+  readonly holdsHead: boolean
   /** The boot of the machine in which the local tree was last open; undefined for a tree of unknown descent. */
   readonly treeBootId: string | undefined
   /**

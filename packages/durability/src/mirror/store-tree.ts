@@ -1,11 +1,17 @@
 import { forEachBounded, type ObjectStore } from '@nexus/objectstore'
 import type { DatabaseCapture } from '../capture/databases.ts'
-import type { Failpoint, Logger, Slices, TreeCursor, FileDigester } from '@nexus/host'
+import {
+  type Failpoint,
+  type Logger,
+  type Slices,
+  type TreeCursor,
+  type FileDigester,
+  forEachSliced,
+} from '@nexus/host'
 import type { Committed } from '../tree/committed.ts'
 import type { ManifestEntry } from './manifest/manifest.ts'
 import { ForeignDatabases } from '../capture/foreign.ts'
 import { CONFIRM_AGE_MS } from './publish.ts'
-import { forEachSliced } from '../capture/sliced.ts'
 import type { SnapshotListing, StoredSizes } from './listing.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
 import { OVERWRITING_RANK, planObjects, type PlannedObject, RANK_GROUPS } from '../capture/plan.ts'

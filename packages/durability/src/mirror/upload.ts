@@ -2,8 +2,14 @@ import type { StagedFile } from '../capture/stage.ts'
 import { closeSync, fstatSync, ftruncateSync } from 'node:fs'
 import { isNexusError } from '@nexus/errors'
 import { isInvalidKeyError, type ObjectStore } from '@nexus/objectstore'
-import { descriptorPath, type FileDigest, type Slices, type TreeCursor, type FileDigester } from '@nexus/host'
-import { fileFault } from '../tree/file-fault.ts'
+import {
+  descriptorPath,
+  type FileDigest,
+  type Slices,
+  type TreeCursor,
+  type FileDigester,
+  fileFault,
+} from '@nexus/host'
 import { sameFileStat, toFileStat, type FileStat } from '../tree/tree-stat.ts'
 import { CopySlots } from './copy-slots.ts'
 import type { ManifestEntry } from './manifest/manifest.ts'

@@ -1,6 +1,5 @@
 import { readdirSync, unlinkSync } from 'node:fs'
-import { isAbandonedTemp, isEngineTempName, Slices, TreeCursor } from '@nexus/host'
-import { fileFault } from './file-fault.ts'
+import { isAbandonedTemp, isEngineTempName, Slices, TreeCursor, fileFault } from '@nexus/host'
 import { removeStagingDir } from './staging.ts'
 
 const OP = 'session.sweep'

@@ -2,8 +2,7 @@ import nodeFs, { type BigIntStats } from 'node:fs'
 import { fromSystemError } from '@nexus/errors'
 import { keyFault } from '@nexus/objectstore'
 import { isLocalName, isSidecarName } from './names.ts'
-import { Slices, type TreeCursor } from '@nexus/host'
-import { fileFault } from './file-fault.ts'
+import { Slices, type TreeCursor, fileFault } from '@nexus/host'
 import { isRacy, sameDirectory, sameInode, toFileStat, type FileStat } from './tree-stat.ts'
 
 /** Why a path can't be stored. */

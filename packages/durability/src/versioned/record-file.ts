@@ -48,6 +48,8 @@ export class SessionRecordFile {
   readonly #failpoint: Failpoint
   #record: SessionRecord
   #handle: FileHandle | undefined
+  /** A write failed, and part of its line may be there: the next one must not go on from it. */
+  #isTorn = false
 
   private constructor(treeDir: string, record: SessionRecord, failpoint: Failpoint) {
     this.#treeDir = treeDir
@@ -73,12 +75,15 @@ export class SessionRecordFile {
 
   /** Adds a line; on the disk when the promise resolves, unless it may be lost. */
   async add(line: RecordLine, { durable = true }: { durable?: boolean } = {}): Promise<void> {
-    await this.#failpoint('session-record:before-append')
+    const begin = this.#isTorn ? '\n' : ''
+    this.#isTorn = false
     try {
+      await this.#failpoint('session-record:before-append')
       this.#handle ??= await opened(this.#treeDir)
-      await this.#handle.appendFile(`${JSON.stringify(line)}\n`)
+      await this.#handle.appendFile(`${begin}${JSON.stringify(line)}\n`)
       if (durable) await this.#handle.datasync()
     } catch (error) {
+      this.#isTorn = true
       throw fromSystemError(error, OP, join(this.#treeDir, SESSION_RECORD_PATH))
     }
     this.#record = withLine(this.#record, line)

@@ -1,8 +1,7 @@
-import { mkdirSync, readdirSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { basename, join } from 'node:path'
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
-import { type Clock, type Failpoint, LOCK_FILE, type Logger, Slices } from '@nexus/host'
+import { type Clock, type Failpoint, type Logger, Slices } from '@nexus/host'
 import { keyFault, type ObjectStore } from '@nexus/objectstore'
 import type { CapturedTree, CommitChain, CommitFence, Layout, LayoutCommit, RestoreOptions } from '../layout/layout.ts'
 import type { Restored, StagedTree } from '../layout/staged-tree.ts'
@@ -11,7 +10,8 @@ import { isSame, type CommitFacts, type CommitId } from './core/commit-facts.ts'
 import { CommitLine, type LineOutcome } from './core/commit-line.ts'
 import { findHead } from './core/head-search.ts'
 import { readNewest } from './core/newest-reader.ts'
-import { recordOf } from './core/session-record.ts'
+import { mayName } from './core/reclaim.ts'
+import { recordOf, type UploadedPack } from './core/session-record.ts'
 import { judgeTree, type Judgement } from './core/tree-judgement.ts'
 import { packFile, sessionRoot } from './core/versioned-keys.ts'
 import { damaged, forgotten, moved, refuseMirror, removed, unresolved } from './refusals.ts'
@@ -31,7 +31,7 @@ import {
 } from './store/write/prepare-commit.ts'
 import { pushFile } from './store/write/push-file.ts'
 import { GoneObjectError } from './store/range-reader.ts'
-import { restoreTree } from './store/read/restore-tree.ts'
+import { emptyTree, restoreTree } from './store/read/restore-tree.ts'
 import { SessionObjects } from './store/session-objects.ts'
 import { committedOf, type TreeState } from './store/tree-state.ts'
 
@@ -93,6 +93,7 @@ class VersionedLayout implements Layout, CommitChain {
   readonly #reclaim: SessionReclaim
   #line: CommitLine<PreparedCommit> | undefined
   #record: SessionRecordFile | undefined
+  #opening: Promise<SessionRecordFile> | undefined
   /** The attempt that was sent last, until its tree is the state. */
   #sent: PreparedCommit | undefined
   #lastStartNs: bigint | undefined
@@ -112,6 +113,10 @@ class VersionedLayout implements Layout, CommitChain {
 
   get holdsTree(): boolean {
     return this.#judgement?.is === 'held' || this.#judgement?.is === 'claimed'
+  }
+
+  get holdsHead(): boolean {
+    return this.#judgement?.is === 'held'
   }
 
   get treeBootId(): string | undefined {
@@ -153,7 +158,7 @@ class VersionedLayout implements Layout, CommitChain {
         return { is: 'content', content }
       } catch (error) {
         if (!(error instanceof GoneObjectError)) throw error
-        await empty(tree, scratchDir)
+        await emptyTree(tree, scratchDir)
         return { is: 'gone', error: damaged(error) }
       }
     })
@@ -220,7 +225,7 @@ class VersionedLayout implements Layout, CommitChain {
   async fetchBlob(path: string, localPath: string, signal: AbortSignal): Promise<boolean> {
     const state = this.#state
     if (state === undefined) return false
-    this.#asking(signal)
+    mkdirSync(this.#scratchDir, { recursive: true, mode: 0o700 })
     const reader = readerOf(this.#objects, state)
     return await fetchFile({ state, reader }, path, localPath, { concurrency: CONCURRENCY, signal })
   }
@@ -236,6 +241,8 @@ class VersionedLayout implements Layout, CommitChain {
     prepare: (base: CommitBase) => Promise<PreparedCommit>,
   ): Promise<LineOutcome<PreparedCommit>> {
     const line = await this.#openLine(signal)
+    // Whatever else is known of this tree: a commit of it would hide what it lacks.
+    if (this.#judgement?.is === 'stale') return { is: 'lost', winner: this.#judgement.head }
     const outcome = await line.commit(async (parent, generation) => {
       const base = await this.#baseAt(parent, generation, signal)
       const prepared = await prepare(base)
@@ -246,10 +253,14 @@ class VersionedLayout implements Layout, CommitChain {
     if (outcome.is !== 'committed') return outcome
     this.#accept(outcome.attempt)
     const { containers, generation } = outcome.attempt
-    const packs = this.#record?.current.packs.filter(({ name }) => !containers.packs.has(packFile(name))) ?? []
+    const isUseful = ({ name }: UploadedPack): boolean =>
+      mayName(name, generation + 1) && !containers.packs.has(packFile(name))
+    const packs = this.#record?.current.packs.filter(isUseful) ?? []
     await this.#record?.add({ committed: idOf(outcome.attempt), packs }, { durable: false })
     if (generation % HINT_EVERY === 0)
-      await this.#commits.leaveHint(generation).catch((error: unknown) => this.#tellHint(error))
+      await this.#commits.leaveHint(generation).catch((error: unknown) => {
+        this.#context.logger.debug({ err: error }, 'the hint was not stored; a later one will be')
+      })
     this.#reclaim.committed(outcome.attempt)
     return outcome
   }
@@ -257,10 +268,8 @@ class VersionedLayout implements Layout, CommitChain {
   async #openLine(signal: AbortSignal | undefined): Promise<CommitLine<PreparedCommit>> {
     this.#asking(signal)
     if (this.#line !== undefined) return this.#line
-    const { bootId, failpoint } = this.#context
     const judgement = this.#judgement ?? (await this.#judge(signal))
-    this.#record ??= await SessionRecordFile.open(this.#treeDir, { bootId, failpoint })
-    const record = this.#record
+    const record = await this.#openRecord()
     // Whoever claimed over this tree may have taken away what no commit names.
     if (judgement.is === 'claimed') await record.replace({ ...record.current, packs: [] })
     const parent = 'head' in judgement ? judgement.head : undefined
@@ -269,6 +278,15 @@ class VersionedLayout implements Layout, CommitChain {
       earlier: record.current.attempts,
     })
     return this.#line
+  }
+
+  /** Opened once: opening puts a new file in its place, and lines that go to the one before are lost. */
+  async #openRecord(): Promise<SessionRecordFile> {
+    if (this.#record !== undefined) return this.#record
+    this.#opening ??= SessionRecordFile.open(this.#treeDir, this.#context)
+      .then((record) => (this.#record = record))
+      .finally(() => (this.#opening = undefined))
+    return await this.#opening
   }
 
   /** The tree may be replaced: what was known of it goes. */
@@ -287,9 +305,8 @@ class VersionedLayout implements Layout, CommitChain {
     let judgement = await judgeTree(commits, record)
     if (judgement.is === 'forgotten') {
       if (!acceptEmpty) throw forgotten(sessionId, judgement.generation)
-      const file = await SessionRecordFile.open(this.#treeDir, this.#context)
+      const file = await this.#openRecord()
       await file.replace(recordOf(this.#context.bootId, undefined))
-      await file.close()
       judgement = await judgeTree(commits, readSessionRecord(this.#treeDir))
       if (judgement.is === 'forgotten') throw forgotten(sessionId, judgement.generation)
     }
@@ -346,7 +363,7 @@ class VersionedLayout implements Layout, CommitChain {
 
   async #making(): Promise<CommitContext> {
     const { clock, logger, failpoint, verifyContent, instanceId, host, pid, bootId } = this.#context
-    const record = (this.#record ??= await SessionRecordFile.open(this.#treeDir, { bootId, failpoint }))
+    const record = await this.#openRecord()
     return {
       objects: this.#objects,
       clock,
@@ -366,13 +383,6 @@ class VersionedLayout implements Layout, CommitChain {
     this.#commits.signal = signal
     return this.#commits
   }
-
-  #tellHint(error: unknown): void {
-    this.#context.logger.debug(
-      { err: error, session_id: this.#context.sessionId },
-      'the hint was not stored; a later one will be',
-    )
-  }
 }
 
 function isName(host: string): boolean {
@@ -385,13 +395,4 @@ function idOf({ generation, digest }: CommitId): CommitId {
 
 function headFrom({ generation, nonce, instanceId }: CommitFacts): CommitHead {
   return { generation, nonce, instanceId }
-}
-
-/** Takes away what was restored of a commit that was reclaimed meanwhile. */
-async function empty(tree: StagedTree, scratchDir: string): Promise<void> {
-  for (const name of readdirSync(tree.dir)) {
-    if (name === LOCK_FILE || name === basename(scratchDir)) continue
-    await rm(join(tree.dir, name), { recursive: true, force: true })
-  }
-  tree.forget()
 }

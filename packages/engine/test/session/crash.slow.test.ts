@@ -92,7 +92,7 @@ describe('a process that is killed', () => {
       fileURLToPath(new URL(dir, import.meta.url)),
     )
     const named = sources
-      .flatMap((dir) => readdirSync(dir).map((name) => join(dir, name)))
+      .flatMap((dir) => readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((name) => join(dir, name)))
       .filter((path) => path.endsWith('.ts') && !path.endsWith('.test.ts'))
       .flatMap((path) => [...readFileSync(path, 'utf8').matchAll(/failpoint\('([^']+)'\)/g)])
       .map((match) => String(match[1]))

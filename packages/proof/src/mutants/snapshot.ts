@@ -131,6 +131,7 @@ export const snapshotMutants: readonly WrittenMutant[] = [
   {
     id: 'exhaustion-unstored',
     breaks: 'takes a machine that has run out of descriptors for a file that can not be read',
+    file: 'packages/host/src/walk/file-fault.ts',
     find: `if (UNREADABLE.has(code)) return`,
     replace: `if (UNREADABLE.has(code) || code !== '') return`,
     tests: [

@@ -1,9 +1,8 @@
-import { Slices } from '@nexus/host'
+import { Slices, sortSliced } from '@nexus/host'
 import { describe, expect, it } from 'vitest'
 import type { WalkedTree } from '../../tree/tree-walk.ts'
 import { buildManifest, type ManifestParts } from './build.ts'
 import type { ManifestEntry } from './manifest.ts'
-import { sortSliced } from '../../capture/sliced.ts'
 
 const ENTRY: ManifestEntry = { size: 1, mode: 0o600, mtime_ns: '0', sha256: '0'.repeat(64) }
 

@@ -4,8 +4,7 @@ import { NexusError } from '@nexus/errors'
 import { ENGINE_DIRECTORIES, immutableKind } from '../../tree/names.ts'
 import { conflictSteps } from './parse.ts'
 import { coveredBy, DEFAULT_DIR_MODE, freePlaces, record, recordDirs } from '../../capture/carried-places.ts'
-import { forEachSliced, sortSliced } from '../../capture/sliced.ts'
-import type { Slices } from '@nexus/host'
+import { type Slices, forEachSliced, sortSliced } from '@nexus/host'
 import type { WalkedTree } from '../../tree/tree-walk.ts'
 
 /** What a manifest is made from. */

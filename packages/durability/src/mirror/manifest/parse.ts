@@ -1,9 +1,8 @@
 import { NexusError } from '@nexus/errors'
-import { runSteps } from '@nexus/host'
+import { runSteps, jsonPieces, type JsonPiece } from '@nexus/host'
 import { keyFault } from '@nexus/objectstore'
 import { type MixedFrom, pathRecord } from '../../tree/committed.ts'
 import { sessionKeys } from '../../tree/keys.ts'
-import { jsonPieces, type JsonPiece } from './json-pieces.ts'
 import {
   MANIFEST_SCHEMA_VERSION,
   type Manifest,

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { inspectTextLog } from '@nexus/durability'
+import { inspectTextLog } from '@nexus/host'
 import { CONVERSATION_PATH } from '@nexus/durability/names'
 import type { Logger } from '@nexus/host'
 import type { RunningSession } from '../running-session.ts'

@@ -1,5 +1,5 @@
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readSync, writeSync } from 'node:fs'
-import { isJsonObject } from '@nexus/durability'
+import { isJsonObject } from '@nexus/host'
 import type { TreeSlot } from '@nexus/host'
 import { openToRead } from './regular-file.ts'
 

@@ -1,7 +1,8 @@
-import { closeSync, constants, openSync, readSync, writeSync } from 'node:fs'
-import { join } from 'node:path'
+import { closeSync, constants, openSync, readdirSync, readSync, writeSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { basename, join } from 'node:path'
 import { fromSystemError } from '@nexus/errors'
-import type { Logger, Slices } from '@nexus/host'
+import { LOCK_FILE, type Logger, type Slices } from '@nexus/host'
 import { scrubCommitted } from '../../../layout/scrub-committed.ts'
 import { type Restored, restoring, type StagedTree } from '../../../layout/staged-tree.ts'
 import { type ChunkRef, decodeChunk, digestOf } from '../../format/bytes/chunk.ts'
@@ -44,6 +45,15 @@ export async function restoreTree(
   const content = await scrubCommitted(committed, sessionId, options.logger, options.slices)
   const { objects, bytes } = await restoreFiles(tree, loaded, content.objects, options)
   return { committed, content, objects, bytes }
+}
+
+/** Takes away what was restored of a commit that was reclaimed meanwhile. */
+export async function emptyTree(tree: StagedTree, scratchDir: string): Promise<void> {
+  for (const name of readdirSync(tree.dir)) {
+    if (name === LOCK_FILE || name === basename(scratchDir)) continue
+    await rm(join(tree.dir, name), { recursive: true, force: true })
+  }
+  tree.forget()
 }
 
 /** Where the bytes of a chunk go. */

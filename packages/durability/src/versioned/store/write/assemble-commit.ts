@@ -42,7 +42,7 @@ export interface AssembledCommit {
   /** By number, the commit itself among them; `live` counts chunks only. */
   packs: Map<number, PackEntry>
   payloadBytes: number
-  /** Something was put that is to be flushed. */
+  /** Something that it names first was put, and is to be flushed. */
   hasPacks: boolean
 }
 
@@ -132,7 +132,8 @@ export async function assembleCommit(parts: AssembleParts): Promise<AssembledCom
   }
   chunkPacks.set(ownN, own)
   const payloadBytes = payload.ridingBytes + spool.packedBytes + pageSpool.packedBytes
-  const hasPacks = spool.hasPacks || pageSpool.hasPacks
+  // A kept pack was put by an attempt that may have ended before it was flushed.
+  const hasPacks = spool.hasPacks || pageSpool.hasPacks || draft.keptEntries.length > 0
   const { packPages } = table
   return { header, headerSha256, bytes, pages, innerPages, packPages, packs: chunkPacks, payloadBytes, hasPacks }
 }

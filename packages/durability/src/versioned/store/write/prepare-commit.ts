@@ -288,6 +288,7 @@ function toCommit(
       links,
       paths,
       totals,
+      rereadFrom: parent?.rereadFrom,
     }
   }
   const containers = containersOf(packs.values(), header.generation)

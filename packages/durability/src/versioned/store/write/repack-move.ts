@@ -1,7 +1,6 @@
 import { closeSync, readSync } from 'node:fs'
 import { isNexusError } from '@nexus/errors'
-import type { Logger, Slices, TreeCursor } from '@nexus/host'
-import { fileFault } from '../../../tree/file-fault.ts'
+import { type Logger, type Slices, type TreeCursor, fileFault } from '@nexus/host'
 import { type ChunkRef, decodeChunk, digestOf, encodeChunk } from '../../format/bytes/chunk.ts'
 import { chunkLength } from '../../format/index-entry.ts'
 import type { PackEntry } from '../../format/pack-table-page.ts'

@@ -1,6 +1,5 @@
 import { closeSync, fstatSync, readSync } from 'node:fs'
-import type { Logger, Slices, TreeCursor } from '@nexus/host'
-import { fileFault } from '../../../tree/file-fault.ts'
+import { type Logger, type Slices, type TreeCursor, fileFault } from '@nexus/host'
 import { sameFileStat, toFileStat } from '../../../tree/tree-stat.ts'
 import { digestOf } from '../../format/bytes/chunk.ts'
 import { chunkLength } from '../../format/index-entry.ts'

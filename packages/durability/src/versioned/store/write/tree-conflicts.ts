@@ -1,6 +1,5 @@
 import { NexusError } from '@nexus/errors'
-import type { Slices } from '@nexus/host'
-import { forEachSliced } from '../../../capture/sliced.ts'
+import { type Slices, forEachSliced } from '@nexus/host'
 import { ENGINE_DIRECTORIES } from '../../../tree/names.ts'
 
 /** The paths of a tree, by what they are. */

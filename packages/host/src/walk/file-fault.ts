@@ -1,5 +1,5 @@
 import { NexusError, systemCode } from '@nexus/errors'
-import { NOT_A_FILE } from '@nexus/host'
+import { NOT_A_FILE } from '../files/file-digest.ts'
 
 // EINVAL: readlink of what was a link a moment ago.
 const GONE = new Set(['ENOENT', 'ENOTDIR', 'ELOOP', 'EINVAL', 'EISDIR', 'ENXIO', NOT_A_FILE])

@@ -1,7 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { closeSync } from 'node:fs'
 import { systemCode } from '@nexus/errors'
-import { openRegular, readSteps, Slices } from '@nexus/host'
+import { Slices } from '../time/slices.ts'
+import { openRegular, readSteps } from './file-digest.ts'
 
 /** What is wrong with one line of a text log. */
 export interface TextLogDamage {

@@ -1,4 +1,4 @@
-import type { Slices } from '@nexus/host'
+import type { Slices } from './slices.ts'
 
 const RUN = 1000
 
