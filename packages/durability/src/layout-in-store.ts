@@ -3,7 +3,6 @@ import { noFailpoint, silentLogger, systemClock, type Logger } from '@nexus/host
 import type { ObjectStore } from '@nexus/objectstore'
 import type { Layout } from './layout/layout.ts'
 import { mirrorLayout } from './mirror-layout.ts'
-import { sessionRoot } from './versioned/core/versioned-keys.ts'
 import { hasChain } from './versioned/refuse-chain.ts'
 
 /**
@@ -22,7 +21,7 @@ export async function layoutInStore(
   if (await hasChain(store, sessionId)) {
     throw new NexusError(
       'UNSUPPORTED',
-      `session ${sessionId} is in the versioned layout (${sessionRoot(sessionId)}/), which only the engine can read: ` +
+      `session ${sessionId} is in the versioned layout (sessions/${sessionId}.v/), which only the engine can read: ` +
         'open it with core.object_store.layout versioned',
       { op: 'durability.read', key: sessionId },
     )

@@ -151,7 +151,7 @@ export const FOLDERS = {
     ],
     'mirror/restore': ['layout', 'mirror', 'mirror/manifest', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/manifest', 'mirror/restore', 'tree'],
-    'layout-in-store.ts': ['layout', 'mirror-layout.ts'],
+    'layout-in-store.ts': ['layout', 'mirror-layout.ts', 'versioned'],
     versioned: [
       'layout',
       'tree',
