@@ -96,7 +96,7 @@ export class SessionEnding {
         await owner.release(signal)
         await store.flush({ signal }).catch((error: Error) => failures.push(error))
       }
-      await this.#run.layout.chain?.close()
+      await this.#closeChain(closeMs)
       await this.#endRecord(clean, stored, await syncing)
     } finally {
       bound.clear()
@@ -159,9 +159,13 @@ export class SessionEnding {
     await this.detachInputs()
     owner.leave()
     await this.#within('abandoning a snapshot', timings.drainMs, () => slot.idle())
-    await this.#run.layout.chain?.close()
+    await this.#closeChain(timings.closeMs)
     await record.close()
     await this.#closeStore(timings.closeMs)
+  }
+
+  async #closeChain(limitMs: number): Promise<void> {
+    await this.#within('closing the chain of commits', limitMs, async () => await this.#run.layout.chain?.close())
   }
 
   async #closeStore(limitMs: number): Promise<void> {
