@@ -15,7 +15,7 @@ beforeEach(() => {
 
 afterEach(() => test.remove())
 
-describe('F55: a bundle that left the file of the worker behind', () => {
+describe('a bundle that left the file of the worker behind', () => {
   it('works on the main thread, and the first call names the file and the remedy', async () => {
     const warnings: string[] = []
     const drop = (): void => undefined

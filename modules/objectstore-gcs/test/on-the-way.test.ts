@@ -19,7 +19,7 @@ afterEach(async () => {
 const CONTENT = Buffer.alloc(100_000, 'nexus')
 const MIB = 1024 * 1024
 
-describe('F53: a proxy that compresses what nobody asked it to', () => {
+describe('a proxy that compresses what nobody asked it to', () => {
   it.each(['chunked', 'declared', 'weak-etag'] as const)(
     'gives the stored bytes, whole and in ranges, and listings (%s)',
     async (compression) => {

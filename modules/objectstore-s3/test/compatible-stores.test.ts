@@ -19,7 +19,7 @@ function filesOfEachKind(): string[] {
   return [test.file(''), test.file('small'), streamed, inParts]
 }
 
-describe('F33: a store that refuses checksum headers', () => {
+describe('a store that refuses checksum headers', () => {
   it('works with an endpoint by default: puts of every kind, reads, conditional creates and deletes', async () => {
     test.emulator.quirks.rejectsChecksums = true
     const backend = await test.open()
@@ -39,7 +39,7 @@ describe('F33: a store that refuses checksum headers', () => {
   })
 })
 
-describe('F33: a store that keeps chunk framing as content', () => {
+describe('a store that keeps chunk framing as content', () => {
   it.each(['when_supported', 'when_required'])('is never sent any (checksums %s)', async (checksums) => {
     test.emulator.quirks.keepsChunkFraming = true
     const backend = await test.open({ checksums })

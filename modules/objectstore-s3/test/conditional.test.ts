@@ -19,7 +19,7 @@ function attempts(): number {
   return test.emulator.requests.filter(isMarker).length
 }
 
-describe('F37: a conditional create', () => {
+describe('a conditional create', () => {
   it('whose answer is lost is unknown, sent once, and found on reading back', async () => {
     test.emulator.faults.add({ fault: { kind: 'lost-answer' }, on: isMarker, times: 1 })
     const call = store.putIfAbsent('s/marker', test.file('mine'))

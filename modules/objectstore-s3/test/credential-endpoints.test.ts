@@ -83,7 +83,7 @@ function keysUsed(): (string | undefined)[] {
   return [...new Set(ids)]
 }
 
-describe.each(sources)('B6: credentials of $name', ({ configure, firstCalls }) => {
+describe.each(sources)('credentials of $name', ({ configure, firstCalls }) => {
   it('are found at open, and sign requests with their session token', async () => {
     configure()
     const store = await openStore()
@@ -148,7 +148,7 @@ describe.each(sources)('B6: credentials of $name', ({ configure, firstCalls }) =
   })
 })
 
-describe('B6: a token file', () => {
+describe('a token file', () => {
   it('that the platform rotates is read again', async () => {
     sources[2]?.configure()
     const store = await openStore()

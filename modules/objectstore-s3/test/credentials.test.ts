@@ -34,7 +34,7 @@ function withoutSources(): void {
   vi.stubEnv('AWS_CONFIG_FILE', '/nonexistent/config')
 }
 
-describe('F38: a refusal', () => {
+describe('a refusal', () => {
   it('of a missing key is never a missing object', async () => {
     test.emulator.quirks.hidesMissingKeys = true
     const store = new ObjectStore(await test.open(), { name: 's3' })
@@ -89,7 +89,7 @@ describe('a store that answers with the credentials', () => {
   })
 })
 
-describe('F38: credentials that end', () => {
+describe('credentials that end', () => {
   it('are a permission error until new ones are there, and then work without a new backend', async () => {
     const { accessKeyId, secretAccessKey } = EMULATOR_CREDENTIALS
     const first = { accessKeyId: 'first', secretAccessKey: 'one', sessionToken: 'session-1' }

@@ -21,7 +21,7 @@ async function openWithObject(options: Record<string, unknown> = {}): Promise<S3
   return test.open({ max_attempts: 2, ...options })
 }
 
-describe('F44: a failed download', () => {
+describe('a failed download', () => {
   it('leaves the existing local file as it was when the object is missing', async () => {
     const store = new ObjectStore(await openWithObject(), { name: 's3' })
     const path = test.file('precious')

@@ -81,7 +81,7 @@ function lines(last: number): string {
   return Array.from({ length: last }, (_, index) => `turn ${index + 1}\n`).join('')
 }
 
-describe('F38: credentials that end in the middle of a run', () => {
+describe('credentials that end in the middle of a run', () => {
   it('degrade it, and once they are renewed the next boundary commits all that is pending, without a restart', async () => {
     const first = await boot('a')
     await turns(first, 1, 4)
@@ -111,7 +111,7 @@ describe('F38: credentials that end in the middle of a run', () => {
   })
 })
 
-describe('B6: workload identity that is lost in the middle of a run', () => {
+describe('workload identity that is lost in the middle of a run', () => {
   afterEach(() => vi.unstubAllEnvs())
 
   it('degrades it, and it recovers on the same backend when the endpoint gives keys again', async () => {
@@ -147,7 +147,7 @@ describe('B6: workload identity that is lost in the middle of a run', () => {
 })
 
 describe('a run over a store in trouble', () => {
-  it('F34: commits every turn while each PUT is throttled twice', async () => {
+  it('commits every turn while each PUT is throttled twice', async () => {
     test.emulator.faults.add({
       fault: { kind: 'status', status: 503, code: 'SlowDown' },
       on: ({ operation }) => operation === 'PutObject',
@@ -162,7 +162,7 @@ describe('a run over a store in trouble', () => {
     expect(await history(await boot('b', { recallSessionId: first.sessionId }))).toBe(lines(2))
   })
 
-  it('F40: is not disturbed by the placeholders of a console', async () => {
+  it('is not disturbed by the placeholders of a console', async () => {
     const first = await boot('a')
     await turns(first, 1, 2)
     await first.stop()
@@ -177,7 +177,7 @@ describe('a run over a store in trouble', () => {
     expect(await history(await boot('c', { recallSessionId: id }))).toBe(lines(3))
   })
 
-  it('F32: fails to resume while listings fail, and never begins the session anew', async () => {
+  it('fails to resume while listings fail, and never begins the session anew', async () => {
     const first = await boot('a')
     await turns(first, 1, 2)
     await first.stop()
@@ -190,7 +190,7 @@ describe('a run over a store in trouble', () => {
     expect(await history(await boot('b', { recallSessionId: first.sessionId }))).toBe(lines(2))
   })
 
-  it('F44: notices a stored object whose bytes are cut, by its digest', async () => {
+  it('notices a stored object whose bytes are cut, by its digest', async () => {
     const first = await boot('a')
     await turns(first, 1, 2)
     await first.stop()

@@ -22,7 +22,7 @@ async function grownMib(checksums: string, path: string, target: string): Promis
   return Number(stdout)
 }
 
-describe('F41: a file of 2.1 GiB', () => {
+describe('a file of 2.1 GiB', () => {
   it('goes up in parts and comes down in flat memory', async () => {
     const path = test.file('begin')
     const sizeBytes = 2150 * MIB

@@ -24,7 +24,7 @@ function freshDirectory(): string {
   return path
 }
 
-describe('F36: 2,501 objects', () => {
+describe('2,501 objects', () => {
   it('are all listed and all hydrated, page after page', async () => {
     const backend = await test.open()
     const keys = Array.from({ length: 2501 }, (_, i) => `s/files/${String(i).padStart(5, '0')}`)
@@ -86,7 +86,7 @@ async function roundTrip(backend: S3Backend): Promise<void> {
   expect(await keysOf(backend, '')).toEqual([])
 }
 
-describe('F39: awkward names', () => {
+describe('awkward names', () => {
   it('stay distinct and come back as they were, on the emulator', async () => {
     await roundTrip(await test.open())
     const listings = test.emulator.requests.filter(({ operation }) => operation === 'ListObjectsV2')
@@ -95,7 +95,7 @@ describe('F39: awkward names', () => {
   })
 })
 
-describeOnGateway('F39: awkward names on a real store', () => {
+describeOnGateway('awkward names on a real store', () => {
   it('stay distinct and come back as they were', async () => {
     const { endpoint = '', credentialsFile = '' } = gateway ?? {}
     const bucket = (await gateway?.newBucket()) ?? ''
@@ -123,7 +123,7 @@ describe('a listing that lags', () => {
   })
 })
 
-describe('F40: folder placeholders of consoles', () => {
+describe('folder placeholders of consoles', () => {
   it('are left out of listings and hydration, that of the prefix itself included', async () => {
     const backend = await test.open({}, { prefix: 'prod' })
     for (const key of ['prod/', 'prod/sessions/', 'prod/sessions/s1/', 'prod/sessions/s1/files/']) {
@@ -138,7 +138,7 @@ describe('F40: folder placeholders of consoles', () => {
   })
 })
 
-describe('F31: keys at the limit', () => {
+describe('keys at the limit', () => {
   it('of 1,024 bytes with the prefix round-trip; a longer one is refused by name before a request', async () => {
     const backend = await test.open({}, { prefix: 'prod' })
     const longest = `s/${'\u00e9'.repeat(508)}x`
@@ -158,7 +158,7 @@ describe('F31: keys at the limit', () => {
   })
 })
 
-describe('F42: keys that lead outside', () => {
+describe('keys that lead outside', () => {
   it.each(['s/../x', 's//etc/x', 's/a/../../x', 's/C:\\x', 's/./x', 's/a\0b'])(
     'fail hydration, named: %j',
     async (key) => {

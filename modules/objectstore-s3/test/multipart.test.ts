@@ -56,7 +56,7 @@ describe('the size of parts', () => {
   })
 })
 
-describe('F41: a multipart upload', () => {
+describe('a multipart upload', () => {
   it('that fails is aborted, leaves no note, and the old object is still there', async () => {
     const store = new ObjectStore(await test.open({ max_attempts: 1 }), { name: 's3' })
     await test.emulator.plant(test.bucket, 's/large', 'old')

@@ -25,7 +25,7 @@ async function proxied(...how: Parameters<typeof openCompressingProxy> extends [
   return proxy.url
 }
 
-describe('F53: a proxy that compresses what nobody asked it to', () => {
+describe('a proxy that compresses what nobody asked it to', () => {
   it.each([
     ['chunked', {}],
     ['declared', {}],
@@ -123,7 +123,7 @@ describe('names one level below a prefix', () => {
   })
 })
 
-describe('F52: a bucket with Object Lock, which takes no upload without a checksum', () => {
+describe('a bucket with Object Lock, which takes no upload without a checksum', () => {
   const MIB = 1024 * 1024
   const kinds = [
     ['empty', 0],

@@ -61,7 +61,7 @@ async function openUploads(): Promise<string[]> {
 
 describeOnGateway('on a real store', () => {
   it.each(['when_required', 'when_supported'])(
-    'F34: files of every kind go up and come down whole, checksums %s',
+    'files of every kind go up and come down whole, checksums %s',
     async (checksums) => {
       const backend = await open({ checksums })
       for (const [name, mib] of [
@@ -101,7 +101,7 @@ describeOnGateway('on a real store', () => {
     expect(await keysOf(store().client, bucket)).toEqual(['s/a'])
   })
 
-  it('F38: wrong keys are a permission error, a missing bucket is not a missing object', async () => {
+  it('wrong keys are a permission error, a missing bucket is not a missing object', async () => {
     const credentialsFile = join(directory, 'wrong')
     writeFileSync(credentialsFile, '[default]\naws_access_key_id = nobody\naws_secret_access_key = nothing\n')
     const { endpoint } = store()

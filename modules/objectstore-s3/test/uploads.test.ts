@@ -19,7 +19,7 @@ function largeFile(mib: number): string {
   return path
 }
 
-describe('F34: uploads through a store that says SlowDown', () => {
+describe('uploads through a store that says SlowDown', () => {
   it.each([
     ['checksums as at Amazon', { checksums: 'when_supported' }],
     ['checksums when required', {}],

@@ -139,7 +139,7 @@ function expectOneOfEach(warnings: string[], names: string[]): void {
   }
 }
 
-describe.each(['esm', 'cjs'] as const)('F55: a server in one file, made by esbuild (%s)', (format) => {
+describe.each(['esm', 'cjs'] as const)('a server in one file, made by esbuild (%s)', (format) => {
   it('commits into a directory and resumes from it on its main thread, and names each file that is missing once', async () => {
     mkdirSync(join(directory, 'bucket'))
     const program = await bundle(format, {})

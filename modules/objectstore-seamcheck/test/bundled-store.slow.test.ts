@@ -37,7 +37,7 @@ async function main() {
 main()
 `
 
-describe('F55: a program in one file, made by esbuild', () => {
+describe('a program in one file, made by esbuild', () => {
   it.each(['esm', 'cjs'] as const)(
     'stores into a directory, on its main thread, and reaches for S3 (%s)',
     async (format) => {
