@@ -1,12 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { systemClock } from '@nexus/host'
 import { expect, it } from 'vitest'
-import { SessionCommits } from '../../src/versioned/session-commits.ts'
 import { TOMBSTONE_BYTES } from '../../src/versioned/format/tombstone.ts'
-import { SessionReclaimStore } from '../../src/versioned/store/write/reclaim-store.ts'
 import { TestHost } from '../test-host.ts'
-import { SessionFixture } from './session-fixture.ts'
 
 it('a long session is reclaimed behind its commits, by tombstones, and resumed as before', async () => {
   const host = await TestHost.boot({ layoutName: 'versioned' })
@@ -31,18 +27,4 @@ it('a long session is reclaimed behind its commits, by tombstones, and resumed a
   expect(readFileSync(join(second.dir, 'files/turn.txt'), 'utf8')).toBe('t96')
   expect(readFileSync(join(second.dir, 'files/old.txt'), 'utf8')).toBe(old)
   await second.stop()
-})
-
-it('a listing that broke off is done again, and no number is taken for a commit that was never made', async () => {
-  const session = new SessionFixture()
-  for (let turn = 1; turn <= 3; turn++) {
-    session.write('files/turn.txt', `t${turn}`)
-    await session.commit()
-  }
-  const { faults } = session.backend
-  const store = new SessionReclaimStore(new SessionCommits(session.objects), session.objects, { clock: systemClock })
-  faults.failWhen(({ op }) => op === 'list')
-  await expect(store.unburied(3)).rejects.toMatchObject({ op: 'objectstore.list' })
-  faults.heal()
-  expect(await store.unburied(3)).toEqual([1, 2])
 })
