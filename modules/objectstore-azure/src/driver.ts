@@ -31,7 +31,7 @@ import { putObject } from './upload.ts'
  * - `put` is repeated until it is in: the last write wins, so repeats converge. The store is told the content's MD5 before the
  *   content and refuses any other. A blob is replaced whole or not at all. Files above `block_threshold` go in blocks.
  * - Staged blocks of other writers are never discarded but by a commit; ours, discarded so, are staged again.
- * - The store is strongly consistent and answers when a blob is durable: `flush` waits for calls that nobody waited for.
+ * - The store is strongly consistent and answers when a blob is durable: `flush` waits for calls that were not awaited.
  * - `putIfAbsent` is one request with `If-None-Match: *`.
  * - Downloads are checked against size and MD5, and a broken one goes on where it broke, of the same version.
  *

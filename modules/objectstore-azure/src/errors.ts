@@ -78,7 +78,7 @@ export function unexpectedAnswer(op: string, problem: string): AzureError {
 // Nothing was sent: no connection came about.
 const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'])
 
-// Whoever answers is not who he should be: waiting does not help, and nothing was sent to him.
+// The server could not prove its identity: waiting does not help, and nothing was sent to it.
 const UNTRUSTED = /^(?:ERR_TLS_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH)/
 
 function nearestCode(error: unknown): string | undefined {
@@ -137,7 +137,7 @@ export function classifyAzureError(error: unknown): ErrorClass | undefined {
   if (status === 429) return 'throttled'
   if (status === 401 || status === 403) return 'permission'
   if (status === 408 || status === 409 || status >= 500) return 'temporary'
-  // An answer that could not be read, say of a captive portal. Nobody decides anything upon it.
+  // An answer that could not be read, say of a captive portal. It decides nothing.
   return status < 300 ? 'temporary' : 'permanent'
 }
 

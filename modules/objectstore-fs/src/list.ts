@@ -30,7 +30,7 @@ const REPORT_EVERY = 1000
 
 /**
  * Every object below a prefix. Only regular files in real directories count: links, FIFOs, sockets and devices are not
- * objects and are not followed. An object that nobody touches meanwhile is found exactly once.
+ * objects and are not followed. An object that doesn't change meanwhile is found exactly once.
  */
 export async function listObjects(
   context: BucketContext,

@@ -34,7 +34,7 @@ export async function deleteObject(context: BucketContext, segments: readonly st
     if (aside?.ino !== object.ino || aside.mtimeNs !== object.mtimeNs) break
   }
   context.failpoint('fs:unlinked')
-  // Also when nothing was there: whoever removed it may have died before the sync.
+  // Also when nothing was there: the process that removed it may have died before the sync.
   await context.directories.sync(owed.directories, owed.entered)
 }
 

@@ -50,7 +50,7 @@ export class ConditionalWrites {
       throw error
     })
     const verdict = this.#verdict
-    // Whoever waits for it may have gone by then.
+    // Its caller may have given up by then.
     verdict.catch(() => undefined)
     await untilAborted(verdict, signal)
   }

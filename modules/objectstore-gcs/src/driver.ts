@@ -33,11 +33,11 @@ export type { CredentialInternals } from './client/credentials.ts'
  * - `put` is repeated until it is in: the last write wins, so repeats converge. The store is told the content's CRC32C
  *   before the content and refuses any other. An object is replaced whole or not at all. Files above
  *   `resumable_threshold` go in chunks, and a broken upload goes on where it broke.
- * - The store is strongly consistent and answers when an object is durable: `flush` waits for calls that nobody waited for.
+ * - The store is strongly consistent and answers when an object is durable: `flush` waits for calls that were not awaited.
  * - `putIfAbsent` is one request with `ifGenerationMatch=0`.
  * - Downloads are checked against size and CRC32C, and a broken one goes on where it broke, of the same generation.
  * - Every request takes the caller's signal. Two things outlive it, each for a bounded time: a look-up of credentials (the
- *   SDK takes no signal there; nobody looks at its outcome), and the order to forget a given-up upload, two seconds.
+ *   SDK takes no signal there; its outcome is ignored), and the order to forget a given-up upload, two seconds.
  *
  * @see docs/guides/object-storage.md
  */

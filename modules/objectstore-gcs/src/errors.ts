@@ -76,7 +76,7 @@ function readErrorBody(text: string): { reason: string; message: string } {
 // Nothing was sent: no connection came about.
 const NOT_CONNECTED = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'EHOSTDOWN'])
 
-// Whoever answers is not who he should be: waiting does not help, and nothing was sent to him.
+// The server could not prove its identity: waiting does not help, and nothing was sent to it.
 const UNTRUSTED = /^(?:ERR_TLS_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_|HOSTNAME_MISMATCH)/
 
 /** What a failed transfer threw, as an error without its configuration. */

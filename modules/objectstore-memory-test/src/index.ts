@@ -18,5 +18,5 @@ export {
   withoutCapabilities,
 } from './driver.ts'
 
-// A name that nobody writes into a production configuration by accident.
+// A name that doesn't get into a production configuration by accident.
 register('memory-test', openMemoryBackend)

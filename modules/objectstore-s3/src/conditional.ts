@@ -55,7 +55,7 @@ export class ConditionalWrites {
       })
       probes.set(options.bucket, verdict)
     }
-    // Whoever waits for it may have gone by then.
+    // Its caller may have given up by then.
     verdict.catch(() => undefined)
     await untilAborted(verdict, signal)
   }

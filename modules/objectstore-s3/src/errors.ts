@@ -132,7 +132,7 @@ export function classifyS3Error(error: unknown): ErrorClass | undefined {
   if (status === 429) return 'throttled'
   if (status === 501 || status === 505) return 'permanent'
   if (status >= 500) return 'temporary'
-  // An answer that could not be read, say of a captive portal. Nobody decides anything upon it.
+  // An answer that could not be read, say of a captive portal. It decides nothing.
   return status < 300 ? 'temporary' : 'permanent'
 }
 

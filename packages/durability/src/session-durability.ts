@@ -226,7 +226,7 @@ export class SessionDurability {
   }
 
   /**
-   * Stores the session; shared with whoever else asks before it starts. Resolves when it is durable.
+   * Stores the session; shared with all that ask before it starts. Resolves when it is durable.
    *
    * @throws the store's error, why the fence fell (`FENCED`, `LOCKED`, `CLOSED`), `UNAVAILABLE` after `timeoutMs`, the
    *   signal's reason: under both policies

@@ -66,7 +66,7 @@ interface Skippable {
 }
 
 // Runners hand a context to the test, as an argument or as `this`, and skip through it. The rest parameter keeps the
-// function's length at 0: jest and mocha take a longer one for a test that calls back, and wait for ever.
+// function's length at 0: jest and mocha take a longer one for a test that calls back, and never end.
 function testOf(
   contractCase: ContractCase,
   newBackend: NewBackend,

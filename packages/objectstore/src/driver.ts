@@ -56,7 +56,7 @@ export interface ByteRange {
  * - `permission` credentials are missing, expired or not enough
  * - `not-found` *the object* does not exist. A missing bucket is `permanent`: taking it for a missing object would read an
  *   unmounted or mistyped store as one that has never seen the session
- * - `permanent` the store will refuse this call for as long as nobody mends something
+ * - `permanent` the store will refuse this call until something is mended
  */
 export type ErrorClass = 'temporary' | 'permanent' | 'permission' | 'not-found' | 'throttled'
 

@@ -68,7 +68,7 @@ export function unregister(name: string): boolean {
  * Opens the backend that `config.backend` names. The engine calls `openObjectStore`, which adds deadlines and error
  * wrapping; this is the bare driver.
  *
- * @throws NexusError `DRIVER_MISSING` for a name nobody registered, saying which there are; `INTERNAL` when the factory
+ * @throws NexusError `DRIVER_MISSING` for a name that isn't registered, saying which there are; `INTERNAL` when the factory
  *   returned something that is not a backend; whatever the factory throws
  */
 export async function open(

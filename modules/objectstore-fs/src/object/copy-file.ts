@@ -28,7 +28,7 @@ export interface LocalSource {
   sizeBytes: number
 }
 
-/** Opens the file to upload. Only a regular file will do, and nothing makes us wait: a FIFO would for ever. */
+/** Opens the file to upload. Only a regular file will do, and the open never blocks: on a FIFO it would. */
 export function openLocalSource(fs: SyncFileSystem, path: string): LocalSource {
   return onLocal(path, () => {
     const fd = fs.openSync(path, SOURCE_FLAGS)

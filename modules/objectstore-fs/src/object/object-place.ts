@@ -14,8 +14,8 @@ import { ASIDE_DIRECTORY } from '../keys.ts'
  * 2. moving: a file aside. It is the object; a file at the plain path is a leftover.
  * 3. taken: a directory at the plain path. The object is the file aside, if there is one.
  *
- * A file aside is removed only in mode 3, and directories are never removed. So whoever sees a file aside knows that the
- * plain path will not hold the object again and may clear it away.
+ * A file aside is removed only in mode 3, and directories are never removed. So a process that sees a file aside
+ * knows that the plain path will not hold the object again, and may clear it away.
  */
 export interface ObjectPlace {
   /** The directory of both paths' parents. */

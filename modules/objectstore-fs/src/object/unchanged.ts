@@ -11,7 +11,7 @@ const MAX_BYTES = 256 * 1024 * 1024
  * Whether the object already holds exactly what the local file does. A snapshot stores every file of a session again at
  * each turn, most of them unchanged, and reading two files is several times cheaper than writing and syncing one.
  *
- * An object that is found so is durable afterwards, whoever wrote it. Gives its size in bytes, else undefined.
+ * An object that is found so is durable afterwards, whichever process wrote it. Gives its size in bytes, else undefined.
  */
 export async function findUnchanged(
   context: BucketContext,

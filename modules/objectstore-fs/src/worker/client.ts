@@ -234,7 +234,7 @@ export class WorkerClient {
 
   /**
    * A thread inside a system call that never returns keeps the whole process from ending: Node joins its threads. At this
-   * point nothing else is left to do, so a process that would hang for ever ends hard instead.
+   * point nothing else is left to do, so a process that would hang ends hard instead.
    */
   #endOfProcess(code: number): void {
     if (Atomics.load(this.#activity, ActivityIndex.running) === 0) return

@@ -14,7 +14,7 @@ export interface WorkerData {
 
 /** How tests make the worker misbehave. */
 export interface WorkerInternals {
-  /** Calls of this kind stop dead inside a system call, as on a dead mount, for as long as nobody writes to this FIFO. */
+  /** Calls of this kind stop dead inside a system call, as on a dead mount, until something writes to this FIFO. */
   hang?: { op: Operation['op']; fifo: string }
   /** How long each chunk of a copy takes more, in ms for a MiB, as on a slow mount. */
   slowMsPerMiB?: number

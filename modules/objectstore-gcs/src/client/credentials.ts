@@ -15,7 +15,7 @@ export interface CredentialInternals {
 
 /** How long opening waits for credentials to be found. */
 const OPEN_MS = 5_000
-/** How long one request waits for a token: the SDK itself would wait for ever. */
+/** How long one request waits for a token: the SDK itself has no limit. */
 const TOKEN_MS = 10_000
 const OP = 'credentials'
 
@@ -67,7 +67,7 @@ export class Credentials {
     } catch (error) {
       signal.throwIfAborted()
       const failure = tokenError(error)
-      // A client that waits may do so for ever; one that was refused has old files. One without a network is as good as new.
+      // A client that is waiting may never stop; one that was refused has old files. One without a network is as good as new.
       const { failure: why } = failure
       const stale = why.kind !== 'credentials' || why.lost || isLate(error)
       if (stale) this.#drop(pending ?? this.#client)
@@ -219,7 +219,7 @@ class TookTooLong extends Error {
   }
 }
 
-// The SDK takes no signal here. What it is doing ends by itself and is looked at by nobody.
+// The SDK takes no signal here. What it is doing ends by itself, and its result is ignored.
 async function bounded<T>(work: Promise<T>, limitMs: number, clock: Clock, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted()
   return await new Promise<T>((resolve, reject) => {

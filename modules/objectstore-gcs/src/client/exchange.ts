@@ -43,7 +43,7 @@ export async function transfer(url: unknown, options: TransferOptions = {}): Pro
   if (body instanceof Readable) body.pipe(request)
   else request.end(body)
   const answer = await answered
-  // An answer that came before all was sent leaves a connection that nobody can use again.
+  // An answer that came before all was sent leaves a connection that can't be used again.
   answer.once('close', () => void (request.writableFinished || request.destroy()))
   return {
     status: answer.statusCode ?? 0,

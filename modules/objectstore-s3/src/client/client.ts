@@ -13,7 +13,7 @@ import type { S3Options } from '../options.ts'
 export interface Clients {
   /** Sends a request once: repeating is ours, where a pause holds no slot. */
   readonly plain: S3Client
-  /** The same without a limit on silence, which whoever sends a body knows better. */
+  /** The same without a limit on silence: the sender of a body has its own. */
   readonly uploading: S3Client
   destroy(): void
 }

@@ -39,7 +39,7 @@ async function* streamed(source: AsyncIterable<unknown>): AsyncIterable<Uint8Arr
 async function* fileChunks(path: string, fs: BlobFileSystem): AsyncIterable<Uint8Array> {
   let fd: number
   try {
-    // Without O_NONBLOCK the open of a FIFO would wait for a writer for ever.
+    // Without O_NONBLOCK the open of a FIFO would block until a writer comes.
     fd = fs.openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   } catch (error) {
     throw fromSystemError(error, 'blobs.put', path)
@@ -97,7 +97,7 @@ export async function* untilAborted(
   } finally {
     signal.removeEventListener('abort', onAbort)
     if (source instanceof Readable) source.destroy()
-    // A source that hangs would never answer, so nobody waits for it.
+    // Not awaited: a source that hangs would never answer.
     iterator.return?.().then(undefined, () => undefined)
   }
 }

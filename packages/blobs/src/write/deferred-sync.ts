@@ -4,8 +4,8 @@ import { dataSync, READ_FLAGS, type BlobFileSystem } from '../file-system.ts'
 const BACKLOG_LIMIT = 1024
 
 /**
- * Syncs small files after the fact, in the background and one at a time so that the thread pool stays free: once nobody
- * waits for a put, or when too many have piled up.
+ * Syncs small files after the fact, in the background and one at a time so that the thread pool stays free: once no
+ * put is under way, or when too many have piled up.
  */
 export class DeferredSync {
   readonly #fs: BlobFileSystem

@@ -50,7 +50,7 @@ export interface ResolveTreeOptions {
 
 /** Which tree the session runs on. */
 export interface TreeResolution {
-  /** `local`: the one that was there. `hydrated`: restored just now. `absent`: nobody has seen it; the caller creates it. */
+  /** `local`: the one that was there. `hydrated`: restored just now. `absent`: there is none; the caller creates it. */
   tree: 'local' | 'hydrated' | 'absent'
   /** The tree that was there lies here now, and the lock that the caller held went with it. */
   keptAt?: string

@@ -74,7 +74,7 @@ function isBlank(cursor: TreeCursor, path: string, sizeBytes: number): boolean {
       closeSync(fd)
     }
   } catch (error) {
-    // Whoever stores it will find out.
+    // The step that stores it will find out.
     fileFault(error, 'snapshot.look', path)
     return false
   }

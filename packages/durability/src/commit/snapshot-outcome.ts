@@ -13,7 +13,7 @@ export interface SnapshotRequest {
   signal?: AbortSignal | undefined
 }
 
-/** What became of one snapshot, for everybody who shared it. */
+/** What became of one snapshot, for all requests that shared it. */
 export interface SnapshotOutcome {
   trigger: SnapshotTrigger
   turnId: string | undefined

@@ -1,6 +1,6 @@
 /** Work of a {@link SnapshotSlot}. */
 export interface SlotWork<Request, Outcome> {
-  /** Takes one snapshot for everybody in the batch. Never rejects: a failure is an outcome. */
+  /** Takes one snapshot for all requests of the batch. Never rejects: a failure is an outcome. */
   run(batch: readonly Request[]): Promise<Outcome>
   /** Tells the world, when the slot is free again and before the batch's callers go on. Never rejects. */
   announce(outcome: Outcome): Promise<void>

@@ -172,7 +172,7 @@ export class SessionEnding {
     await this.#within('closing the object store', limitMs, () => this.#run.store.close())
   }
 
-  /** What is said to whoever wants something stored after the end. */
+  /** The error of a caller that wants something stored after the end. */
   closedError(how = 'has ended'): NexusError {
     const { sessionId } = this.#run
     const message = `session ${sessionId} ${how}; nothing more is stored`

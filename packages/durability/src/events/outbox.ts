@@ -2,7 +2,7 @@ import type { Clock, Logger } from '@nexus/host'
 import type { DurabilityEvents, DurabilityEventType, Tell } from './table.ts'
 
 /**
- * Events on their way to whoever listens. What happens is posted at once, in order; it goes out when the poster says so: never
+ * Events on their way to their listeners. What happens is posted at once, in order; it goes out when the poster says so: never
  * while a snapshot holds the slot, and not before the journal runs and plugins are up.
  *
  * @see docs/concepts/durability.md

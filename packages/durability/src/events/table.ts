@@ -128,5 +128,5 @@ export interface DurabilityEvents extends PayloadsOf<typeof DURABILITY_EVENTS> {
 /** One of {@link DurabilityEvents}. */
 export type DurabilityEventType = keyof DurabilityEvents
 
-/** Where events go. Resolves when whoever listens has dealt with it; a rejection is logged and changes nothing. */
+/** Where events go. Resolves when the listeners have dealt with it; a rejection is logged and changes nothing. */
 export type Tell = <T extends DurabilityEventType>(type: T, payload: DurabilityEvents[T]) => Promise<void>

@@ -27,7 +27,7 @@ export class SnapshotListing {
   ask(dir: string): void {
     if (this.#asked.has(dir)) return
     const listing = this.#list(dir)
-    listing.catch(() => undefined) // Whoever awaits sizes() gets it.
+    listing.catch(() => undefined) // The caller of sizes() gets it.
     this.#asked.set(dir, listing)
   }
 

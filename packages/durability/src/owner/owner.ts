@@ -25,7 +25,7 @@ export interface SessionOwnerOptions {
   logger: Logger
   heartbeatMs: number
   staleMs: number
-  /** Makes sure that nobody else has committed before a heartbeat claims the session anew; rejects when it can't be had. */
+  /** Makes sure that no other host has committed before a heartbeat claims the session anew; rejects when it can't be had. */
   confirm: (signal: AbortSignal) => Promise<void>
   /** Called once a run, when another instance looks alive. */
   onConflict: (holder: OwnerMarker) => void
@@ -33,7 +33,7 @@ export interface SessionOwnerOptions {
   isRunning?: OwnerKnowledge['isRunning']
 }
 
-/** Instances that this process has dropped: their markers stay, and nobody is behind them any more. */
+/** Instances that this process has dropped: their markers stay, and no run is behind them any more. */
 const abandonedHere = new Set<string>()
 
 /**
@@ -86,7 +86,7 @@ export class SessionOwner {
     await this.#beating
   }
 
-  /** The run is dropped and its marker left: this process knows from now on that nobody is behind it. */
+  /** The run is dropped and its marker left: this process knows from now on that no run is behind it. */
   leave(): void {
     abandonedHere.add(this.#options.identity.instanceId)
   }

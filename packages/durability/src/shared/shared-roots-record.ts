@@ -14,7 +14,7 @@ export interface SharedObjectRecord {
   sha256: string | undefined
   /** Digests of stores whose answer may have been lost, oldest first. */
   attempts: string[]
-  /** The object as the store listed it when it held `sha256`: while that is so, nobody has stored another. */
+  /** The object as the store listed it when it held `sha256`: while that is so, no other has been stored. */
   seen?: SeenObject | undefined
 }
 

@@ -17,7 +17,7 @@ const POLL_MS = 25
 const lanes = new Map<string, Promise<void>>()
 
 /**
- * Runs the work while no other process of this machine, and nobody else in this one, holds the same lock directory.
+ * Runs the work while nothing else on this machine, in this process or another, holds the same lock directory.
  *
  * @param lockDir created when missing
  * @throws `UNAVAILABLE` when it isn't free in time

@@ -2,7 +2,7 @@ import { closeSync, fsync, openSync, readdirSync, type Dirent } from 'node:fs'
 import { join } from 'node:path'
 import { systemCode } from '@nexus/errors'
 
-/** SQLite syncs its own files when it closes them, and nobody else may open one. */
+/** SQLite syncs its own files when it closes them, and no other code may open one. */
 const DATABASE_PART = /\.(?:db|db3|sqlite|sqlite3)(?:-wal|-shm|-journal)?$/
 
 /** A file that we may not read was not written by us; one that vanished needs nothing. */

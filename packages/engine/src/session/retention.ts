@@ -37,7 +37,7 @@ export interface RetentionGuards {
 
 /** What {@link sweepSessions} goes by. */
 export interface SweepSessionsOptions extends RetentionGuards {
-  /** How long a session is kept after it was last used. 0 keeps everything for ever. */
+  /** How long a session is kept after it was last used. 0 keeps everything. */
   retentionMs: number
   /** Whether the user set that time. If not, only sessions that a store holds as well are removed. */
   explicit: boolean
@@ -135,7 +135,7 @@ export async function sweepJournals(
     ...(signal === undefined ? {} : { signal }),
     claim: async (id) => {
       if (!isSessionId(id) || (await whyKept(id, options)) !== undefined) return undefined
-      // Held until its segments are gone: nobody opens the session meanwhile.
+      // Held until its segments are gone: the session can't be opened meanwhile.
       const lock = await lockForRemoval(join(root, id), clock)
       if (lock === undefined) return undefined
       const committed = await committedSegments(id).catch(() => undefined)

@@ -49,7 +49,7 @@ const DEFAULT_MODE = 0o600
 
 /**
  * Replaces a file as a whole: temp file in the same directory, fdatasync, rename, fsync of the directory. A reader sees
- * the old content or the new one, and so does whoever looks after a crash.
+ * the old content or the new one, also after a crash.
  *
  * The order matters: data is synced before the rename, else power loss can leave the new name on an empty file; the
  * directory is synced after it, else power loss can bring back the old file. `fsync: 'file-only'` leaves out the second:

@@ -18,7 +18,7 @@ const CHUNK_BYTES = 512 * 1024
 const chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES)
 
 /**
- * Opens a regular file for reading: never through a link at its own name, and never waiting for whoever might write to a
+ * Opens a regular file for reading: never through a link at its own name, and never waiting for a writer of a
  * FIFO that took the name.
  *
  * @throws the system error; `ENOTREG` when it is no regular file, `ELOOP` when it is a link

@@ -23,11 +23,11 @@ const { O_RDWR, O_CREAT, O_EXCL, O_NOFOLLOW } = nodeFs.constants
 const MAX_ROUNDS = 1_000
 
 /**
- * How a session directory decides who holds it, so that of any number of processes at most one wins, and none can be
- * stuck for ever, whichever of them dies where.
+ * How a session directory decides who holds it, so that of any number of processes at most one wins, and none is
+ * stuck, whichever of them dies where.
  *
  * Holders form a chain. The first is `session.lock`; the successor of a lock is the file whose name is made from that
- * lock's identity. Whoever wants to take over from the last one of the chain, if that one is dead, creates its successor,
+ * lock's identity. A process that takes over from the last one of the chain, if that one is dead, creates its successor,
  * which only one process can do, since it is created only if absent and with its whole content. There is nothing else to
  * win, and no guard that could go stale: a successor whose process died is just a dead lock that has a successor itself.
  *
@@ -109,7 +109,7 @@ export class LockChain {
     } catch (error) {
       // Gone: while this process stood still, others judged it dead and went past it.
       if (systemCode(error) === 'ENOENT') return false
-      // Left behind, it would count as ours for as long as this process lives, and nobody could take the session.
+      // Left behind, it would count as ours for as long as this process lives, and the session could not be taken.
       quietly(() => fs.unlinkSync(successor))
       throw error instanceof NexusError ? error : fromSystemError(error, 'lock.take', this.#lockPath)
     }
@@ -163,7 +163,7 @@ export class LockCandidate {
     return this.#fs.fstatSync(this.#fd).mtimeMs
   }
 
-  /** Gives the file a name if nothing has it. The content appears with the name: nobody ever sees half of it. */
+  /** Gives the file a name if nothing has it. The content appears with the name, whole. */
   putAt(path: string): boolean {
     try {
       this.#fs.linkSync(this.#temp, path)

@@ -30,7 +30,7 @@ export type ProcessSighting = 'gone' | { readonly pidStart: number }
 export interface ProcessTable {
   self(): ProcessIdentity
   look(pid: number): ProcessSighting
-  /** Whether this worker thread of the process runs; undefined where nobody can tell. */
+  /** Whether this worker thread of the process runs; undefined where that can't be told. */
   threadRuns?(pid: number, thread: ThreadIdentity): boolean | undefined
 }
 

@@ -123,7 +123,7 @@ export class TreeRoot {
     return this.#verified(fd, path, relPath)
   }
 
-  /** What can't be opened may still lead out of the tree; whether anything is there is nobody's business then. */
+  /** What can't be opened may still lead out of the tree; then it isn't told whether anything is there. */
   #refuseEscape(relPath: string): void {
     if (relPath === '') return
     try {

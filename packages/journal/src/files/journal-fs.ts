@@ -26,7 +26,7 @@ export type JournalFs = Pick<
 >
 
 /**
- * The file system of this machine, except that it opens plain files and directories only: whoever works in the session may
+ * The file system of this machine, except that it opens plain files and directories only: a tool that works in the session may
  * have put a link in a file's place, which would have us write to what it points to, or a FIFO, which would block us.
  */
 export const nodeFs: JournalFs = { ...nodeFsModule, openSync: openPlain }

@@ -219,7 +219,7 @@ export class DurableLog {
   #newGroup(): SyncGroup {
     const group = {} as SyncGroup
     group.promise = new Promise((resolve, reject) => Object.assign(group, { resolve, reject }))
-    // A group that nobody waits for any more must not end the process when it fails.
+    // A group that is no longer awaited must not end the process when it fails.
     group.promise.catch(() => undefined)
     // One turn of the loop later, so that everyone who was woken by the same sync gets into the same next one.
     setImmediate(() => void this.#pump())

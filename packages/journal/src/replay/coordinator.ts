@@ -113,7 +113,7 @@ export class Coordinator {
    */
   async run(target: ReplayTarget, options: ReplayOptions = {}): Promise<number> {
     if (this.#stash) throw new NexusError('PRECONDITION', 'a replay is going on already', { op: 'journal.replay' })
-    // Whoever replays into the session itself would add to what is being read, and count every turn twice.
+    // A replay into the session itself would add to what is being read, and count every turn twice.
     refuseWhileWritten(this.#fs ?? nodeFs, this.#dir, 'journal.replay')
     const stash = await this.#openStash(options.signal)
     this.#stash = stash

@@ -20,7 +20,7 @@ export type JournalLock = () => Promise<() => void | Promise<void>>
 
 /** How {@link rewind} and {@link restore} keep others away; the rest is for tests. */
 export interface RewindOptions {
-  /** The session's lock. `private`: nobody but the caller knows the directory, so that there is nothing to lock. */
+  /** The session's lock. `private`: only the caller knows the directory, so there is nothing to lock. */
   lock: JournalLock | 'private'
   clock?: Clock
   failpoint?: Failpoint

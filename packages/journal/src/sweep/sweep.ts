@@ -109,7 +109,7 @@ async function sweepSession(
     const doomed: SweptSegment[] = []
     for (const segment of oldSegments(fs, dir, beforeMs)) {
       const verified = await asCommitted(fs, segment, claim.committed.get(segment.name), options.signal)
-      // What is left begins where this ends: a hole in the middle would help nobody.
+      // What is left begins where this ends: a hole in the middle would be damage.
       if (!verified) break
       doomed.push(verified)
     }

@@ -199,7 +199,7 @@ export class JournalWriter {
     if (durable) await this.#within(durable, options)
   }
 
-  /** Nothing here waits for ever, whatever the disk does. */
+  /** Every wait has a limit, whatever the disk does. */
   #within<T>(promise: Promise<T>, { signal, deadlineMs = BARRIER_DEADLINE_MS }: WaitOptions): Promise<T> {
     return within(promise, { clock: this.#options.clock, deadlineMs, signal, late: () => this.#log.lateError() })
   }

@@ -79,7 +79,7 @@ export const concurrencyCases: readonly ContractCase[] = [
   },
   {
     name: 'listings during changes keep what does not change',
-    rule: 'Objects that nobody touches are in every listing, whatever is put and deleted beside them.',
+    rule: 'Objects that do not change are in every listing, whatever is put and deleted beside them.',
     why: 'A listing that lost an object makes a snapshot upload it again, or a collector remove it.',
     requires: ['concurrency'],
     run: async ({ backend, file, keys, store }) => {
@@ -102,7 +102,7 @@ export const concurrencyCases: readonly ContractCase[] = [
             assert.deepEqual(await keys('s/stable'), stable.toSorted())
             const all = new Set(await keys('s'))
             const lost = stable.filter((key) => !all.has(key))
-            assert.deepEqual(lost, [], 'a listing lost objects that nobody touched')
+            assert.deepEqual(lost, [], 'a listing lost objects that did not change')
           }
         } finally {
           watched.abort()

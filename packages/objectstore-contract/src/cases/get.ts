@@ -145,7 +145,7 @@ export const getCases: readonly ContractCase[] = [
   {
     name: 'get of a large object reports while bytes move',
     rule: 'A driver reports at least once per 8 MiB, not only at the end of the call.',
-    why: 'A large download over a slow link is taken for one that hangs, and begun again for ever.',
+    why: 'A large download over a slow link is taken for one that hangs, and begun again without end.',
     requires: ['get'],
     run: async (context) => {
       await context.store('s/large', patternBytes(LARGE_BYTES, 8))

@@ -65,7 +65,7 @@ function uploadRefusalCase(method: 'put' | 'putIfAbsent', requires: Requirement[
       const path = await file('content')
       for (const key of BAD_KEYS) {
         await assertKeyRefused(method, key, () => upload(key, path))
-        // The file is missing too: whoever looks at it first reports the wrong thing.
+        // The file is missing too: a driver that looks at it first reports the wrong thing.
         await assertKeyRefused(`${method} from a missing file`, key, () => upload(key, freshPath()))
       }
       assert.deepEqual(await keys(''), [], `${method} refused its keys, but stored something`)

@@ -69,7 +69,7 @@ export const listCases: readonly ContractCase[] = [
   },
   {
     name: 'list of a prefix with nothing under it is empty',
-    rule: 'A prefix nobody wrote under lists as an empty array, not as an error.',
+    rule: 'A prefix without objects lists as an empty array, not as an error.',
     why: 'The first snapshot of every session lists its own prefix.',
     run: async ({ keys, store }) => {
       assert.deepEqual(await keys('nothing/here'), [])

@@ -175,7 +175,7 @@ export const putCases: readonly ContractCase[] = [
   {
     name: 'put of a large file reports while bytes move',
     rule: 'A driver reports at least once per 8 MiB, not only at the end of the call.',
-    why: 'A large upload over a slow link is taken for one that hangs, and begun again for ever.',
+    why: 'A large upload over a slow link is taken for one that hangs, and begun again without end.',
     run: async ({ backend, file }) => {
       const path = await file(patternBytes(LARGE_BYTES, 11))
       const seen: number[] = []

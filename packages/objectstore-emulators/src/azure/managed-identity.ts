@@ -14,7 +14,7 @@ const RESOURCE = 'https://storage.azure.com'
 const LIFETIME_S = 3600
 
 /**
- * Serves tokens as App Service and Container Apps do. They are signed by nobody, which Azurite doesn't look at.
+ * Serves tokens as App Service and Container Apps do. They carry no signature, which Azurite doesn't look at.
  *
  * @see https://learn.microsoft.com/azure/app-service/overview-managed-identity#rest-endpoint-reference
  */

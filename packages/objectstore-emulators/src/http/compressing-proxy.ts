@@ -15,7 +15,7 @@ export type Compression =
 const LEAST_BYTES = 1024
 
 /**
- * A proxy before an emulator that compresses answers which nobody asked to have compressed, whatever `Accept-Encoding` says.
+ * A proxy before an emulator that compresses answers unasked, whatever `Accept-Encoding` says.
  *
  * @param target `http://127.0.0.1:PORT`
  * @param encoding what it calls its gzip

@@ -3,7 +3,7 @@ import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Fault, FaultKind } from '../faults/fault-plan.ts'
 
-/** The connection was dropped, by plan or by the client: there is nobody left to answer. */
+/** The connection was dropped, by plan or by the client: there is no one to answer. */
 export class ConnectionLost extends Error {
   constructor() {
     super('the connection is gone')

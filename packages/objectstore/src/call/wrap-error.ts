@@ -38,8 +38,8 @@ const DISK_ONLY = new Set(['ENOSPC', 'EDQUOT', 'EROFS', 'EIO', 'EMFILE', 'ENFILE
  *
  * Codes: a failure of the local path is `LOCAL_IO`; then `classify` decides (temporary `UNAVAILABLE`, throttled `THROTTLED`,
  * permission `PERMISSION`, not found `NOT_FOUND`, permanent `PRECONDITION`); then system codes; a thrown `TypeError` and its
- * kind is `INTERNAL`; anything else is taken for an outage. For `putIfAbsent` a lost connection, or an error nobody can
- * explain, is `OUTCOME_UNKNOWN`.
+ * kind is `INTERNAL`; anything else is taken for an outage. For `putIfAbsent` a lost connection, or an error without
+ * explanation, is `OUTCOME_UNKNOWN`.
  */
 export function wrapError(thrown: unknown, call: CallContext): NexusError {
   if (isObjectFailure(thrown)) return wrapError(thrown.cause, { ...call, key: thrown.key })

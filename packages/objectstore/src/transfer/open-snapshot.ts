@@ -89,7 +89,7 @@ function snapshotOf(handle: FileHandle, size: number, path: string): Snapshot {
       return stream
     },
     close: () => {
-      // A request that was given up on may still want to read, and has nobody left to tell that it can't.
+      // A request that was given up on may still want to read, and no listener of its errors is left.
       for (const stream of streams) stream.destroy()
       // Closing a descriptor under a read hands its number to another file in the middle of it.
       closing ??= Promise.allSettled(reads).then(() => handle.close())

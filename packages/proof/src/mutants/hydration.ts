@@ -92,7 +92,7 @@ export const hydrationMutants: readonly WrittenMutant[] = [
   },
   {
     id: 'damage-taken-for-a-mixture',
-    breaks: 'takes an object that was changed behind everybody for one that an interrupted commit overwrote',
+    breaks: 'takes an object that was changed by another program for one that an interrupted commit overwrote',
     find: `if (committedAtMs === undefined) return`,
     replace: `if (committedAtMs !== 0) return`,
     tests: [unitTest('hydrate', 'is no excuse for an object that was last stored before the commit')],

@@ -1,7 +1,7 @@
 import type { Piece } from './content.ts'
 
 /**
- * One thing that a turn does. Each is atomic for whoever looks at the disk after a kill. Paths are relative to the session's
+ * One thing that a turn does. Each is atomic, also on the disk after a kill. Paths are relative to the session's
  * `files/`.
  */
 export type Deed =

@@ -15,7 +15,7 @@ export interface StorageReader {
 export interface ReaderPoolSettings extends ConnectionSettings {
   /** Connections that may be open at once. */
   readonly poolMaxOpen: number
-  /** Of those, how many stay open while nobody uses them. */
+  /** Of those, how many stay open while they are idle. */
   readonly poolMaxIdle: number
 }
 

@@ -5,7 +5,7 @@ import { fromSqliteError, sqliteError } from './sqlite-error.ts'
 const ALL_PAGES = 0x7fff_ffff
 
 /**
- * Gives a database the content of another, through SQLite: whoever has it open, in this process or another one, sees the
+ * Gives a database the content of another, through SQLite: a connection that has it open, in this process or another one, sees the
  * change as a transaction. Replacing the file would leave them with a file that has no name any more.
  *
  * @param from a whole database that nothing is connected to, not in WAL mode

@@ -222,7 +222,7 @@ function readStrings(value: unknown, name: string): string[] {
   return addStrings([], value, name)
 }
 
-// Setuid, setgid and sticky are dropped here too: whoever can write to the bucket must not get them onto a disk.
+// Setuid, setgid and sticky are dropped here too: a right to write to the bucket must not put them onto a disk.
 function readMode(fields: Fields, where: string): number {
   return readCount(fields, 'mode', where) & PERMISSION_BITS
 }

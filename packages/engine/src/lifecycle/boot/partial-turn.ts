@@ -35,9 +35,10 @@ export async function answerInterruptedCalls({ unansweredCalls }: OpenTurn, bus:
 }
 
 /**
- * Gives the input of a turn that a killed run left open to the agent once more, through the gates as any input; once only,
- * for an input that ends the process would end every process. Not awaited by the boot: a turn takes as long as it takes, and a stop waits for it like for every other event. Never
- * rejects: a stop in between closes the bus, and the next resume finds the turn open again.
+ * Gives the input of a turn that a killed run left open to the agent once more, through the gates as any input. Once only:
+ * an input that crashes the process would crash every restart. Not awaited by the boot: a turn takes as long as it takes,
+ * and a stop waits for it like for every other event. Never rejects: a stop in between closes the bus, and the next resume
+ * finds the turn open again.
  *
  * @see docs/concepts/session.md
  */

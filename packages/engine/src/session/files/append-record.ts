@@ -50,7 +50,7 @@ function openForAppend(slot: TreeSlot): { fd: number; created: boolean } {
     try {
       return { fd: openSync(slot.path, OPEN_APPEND | constants.O_CREAT | constants.O_EXCL, FILE_MODE), created: true }
     } catch (error) {
-      // Another process made it between the two calls, and may remove it again; it won't for ever.
+      // Another process made it between the two calls, and may remove it again; it won't each time.
       if (systemCode(error) !== 'EEXIST' || attempt === 8) throw failedOpen(error, 'session.append', slot.relPath)
     }
   }

@@ -76,7 +76,7 @@ const WRITERS: readonly SessionTreeWriter[] = [
     source: 'packages/host/src/',
     writes: 'what its callers name',
     disposition: 'emit',
-    why: 'the primitive below the helpers; whoever calls it past them is checked like a caller of node:fs',
+    why: 'the primitive below the helpers; a caller that goes past them is checked like a caller of node:fs',
   },
   {
     source: 'packages/engine/src/session/workspace.ts',
@@ -88,13 +88,13 @@ const WRITERS: readonly SessionTreeWriter[] = [
     source: 'packages/engine/src/session/create-tree.ts',
     writes: 'the empty tree of a new session',
     disposition: 'turn-boundary-only',
-    why: "nobody can have subscribed to a session that doesn't exist yet; its metadata are saved again once the journal runs",
+    why: "a session that doesn't exist yet has no subscribers; its metadata are saved again once the journal runs",
   },
   {
     source: 'packages/engine/src/session/retention.ts',
     writes: 'nothing: renames whole trees before it removes them',
     disposition: 'excluded-by-design',
-    why: 'concerns sessions that nobody has open, and removes local copies only',
+    why: 'concerns sessions that are not open, and removes local copies only',
   },
   {
     source: 'packages/engine/src/replay/',

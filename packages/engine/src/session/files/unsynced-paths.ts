@@ -79,8 +79,8 @@ export class UnsyncedPaths {
 }
 
 /**
- * Whether something else than what was written lies at the path by now: a directory, a link, a FIFO, a file that nobody may
- * read. No snapshot can store the file that was there, and waiting doesn't bring it back.
+ * Whether something else than what was written lies at the path by now: a directory, a link, a FIFO, an unreadable
+ * file. No snapshot can store the file that was there, and waiting doesn't bring it back.
  */
 function isReplaced(error: unknown): boolean {
   return isNexusError(error, 'INVALID_ARGUMENT') || isNexusError(error, 'PERMISSION')
