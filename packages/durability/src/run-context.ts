@@ -43,8 +43,11 @@ export interface SessionDurabilityOptions {
   onMixed: OnMixedPolicy
   /** How the session lies in the store. Default: `mirror`. */
   layoutName?: 'mirror' | 'versioned'
-  /** When a run takes a versioned session from the host before it. Default: at `boot`. */
-  claims?: 'boot' | 'first-commit'
+  /**
+   * When a run takes a versioned session from the host before it. Default: at `boot`. `if-free`: at boot too, which fails while
+   * the owner looks live; only then a run beats.
+   */
+  claims?: 'boot' | 'first-commit' | 'if-free'
   /** `always`: what a file holds is read for each commit, whatever its times say. Default: `auto`. */
   verifyContent?: 'auto' | 'always'
   /** Begin anew in a store that says that it has no such session, although this machine committed it there. */

@@ -56,7 +56,7 @@ export class SessionClaim {
   async ofNewTree(signal: AbortSignal | undefined): Promise<ClaimOutcome> {
     const { journal: _, storage: __, committed: ___, ...run } = this.#run
     const { layout, claims } = run
-    if (layout.chain === undefined || claims !== 'boot') return 'claimed'
+    if (layout.chain === undefined || claims === 'first-commit') return 'claimed'
     try {
       const claim = await takeSnapshot({
         ...run,
@@ -82,7 +82,7 @@ export class SessionClaim {
   async #try({ tree, undecided }: TreeResolution, signal: AbortSignal | undefined): Promise<ClaimOutcome> {
     const { layout, claims } = this.#run
     const isOpen = tree === 'absent' || undecided !== undefined
-    if (layout.chain === undefined || claims !== 'boot' || isOpen) return 'claimed'
+    if (layout.chain === undefined || claims === 'first-commit' || isOpen) return 'claimed'
     try {
       const claim = await layout.chain.claim(signal)
       if (claim === 'lost') return 'lost'

@@ -1,7 +1,7 @@
 import { realpathSync } from 'node:fs'
 import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
-import { Deadline, raceSignal, systemProcesses } from '@nexus/host'
+import { Deadline, raceSignal } from '@nexus/host'
 import { SessionBlobs } from './blobs/session-blobs.ts'
 import { probeStore } from './boot/store-probe.ts'
 import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boot/resolve-tree.ts'
@@ -17,6 +17,7 @@ import { durabilityStatus, type DurabilityStatus } from './durability-status.ts'
 import { TurnGate } from './outage/gate.ts'
 import { RecoveryWorker, type RecoveryActions } from './outage/recovery.ts'
 import { StoreLedger } from './outage/store-ledger.ts'
+import { identityOf, refuseOwnerAtBoot } from './owner/live-owner.ts'
 import { ownerConflictPayload } from './owner/owner-marker.ts'
 import { SessionOwner } from './owner/owner.ts'
 import { openRun, type RunContext, type SessionDurabilityOptions } from './run-context.ts'
@@ -148,6 +149,8 @@ export class SessionDurability {
       await this.#run.record.begin({})
       return { tree: 'absent' }
     }
+    const { layout, claims } = this.#run
+    if (layout.chain !== undefined && claims === 'if-free') await refuseOwnerAtBoot(this.#run, options.signal)
     const onUnreachable = (error: Error): void => {
       this.#unreachable = true
       this.#ledger.treeUnreachable(error)
@@ -155,7 +158,7 @@ export class SessionDurability {
     const resolver = { ...this.#run, onUnreachable }
     const resolution = await resolveTree(resolver, options)
     if (resolution.undecided !== undefined) this.#guard.postpone(resolution.undecided)
-    const { layout, committed, store, sessionId } = this.#run
+    const { committed, store, sessionId } = this.#run
     const isNew = resolution.undecided === undefined && committed.current === undefined
     if (layout.chain === undefined && isNew) await refuseChain(store, sessionId, options.signal)
     const claimed = await this.#claim.ofTree(resolution, resolver, options)
@@ -177,7 +180,7 @@ export class SessionDurability {
   /** Reads the owner marker, judges it and writes ours. Never fails a boot; what it found is raised later. */
   async claimOwner(signal?: AbortSignal): Promise<void> {
     // The store was silent a moment ago: the first heartbeat claims, and boot doesn't wait for another deadline.
-    if (!this.#unreachable && this.#run.layout.chain === undefined) await this.#owner.claim(signal)
+    if (!this.#unreachable && this.#beats) await this.#owner.claim(signal)
   }
 
   /**
@@ -191,7 +194,13 @@ export class SessionDurability {
     this.#run.sessionDir = realpathSync(this.#run.sessionDir)
     this.#run.journal = journal
     this.#run.storage = storage
-    if (this.#run.layout.chain === undefined) this.#owner.start()
+    if (this.#beats) this.#owner.start()
+  }
+
+  /** Where a chain of commits tells whose the session is, a heartbeat is of use only to those who ask before they claim. */
+  get #beats(): boolean {
+    const { layout, claims } = this.#run
+    return layout.chain === undefined || claims === 'if-free'
   }
 
   /**
@@ -321,11 +330,7 @@ export class SessionDurability {
     const run = this.#run
     return new SessionOwner({
       ...run,
-      identity: {
-        ...run,
-        processStartedAtMs: Date.now() - process.uptime() * 1000,
-        thread: systemProcesses.self().thread,
-      },
+      identity: identityOf(run),
       heartbeatMs: run.timings.heartbeatMs,
       staleMs: run.timings.ownerStaleMs,
       confirm: (signal) => this.#guard.confirm(signal),

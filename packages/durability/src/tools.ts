@@ -26,6 +26,8 @@ export { pathRecord } from './tree/committed.ts'
 export { manifestSteps } from './mirror/manifest/parse.ts'
 
 // Who has a session open, as its store says
+export { looksLive, refuseLiveOwner, type LiveOwner, type OwnerLook } from './owner/live-owner.ts'
+export { SessionOwnedError } from './owner/session-owned-error.ts'
 export { parseOwnerMarker, OWNER_MARKER_LIMIT_BYTES, type OwnerMarker } from './owner/owner-marker.ts'
 export { readObject } from './tree/small-object.ts'
 export { defaultTimings } from './durability-timings.ts'

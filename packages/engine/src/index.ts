@@ -22,7 +22,7 @@ export { sessionTreeWriters, type SessionTreeWriter } from './session/files/raw-
 
 // What the store holds, and how that stands
 export type { CommitOptions, DurabilityStatus, SnapshotResult, SnapshotTrigger } from '@nexus/durability'
-export { StaleLocalTreeError } from '@nexus/durability/names'
+export { SessionOwnedError, StaleLocalTreeError } from '@nexus/durability/names'
 export { publishEvalRun, type PublishedEvalRun, type PublishEvalRunOptions } from './publish-eval-run.ts'
 
 // Events

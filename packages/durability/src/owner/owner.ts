@@ -3,6 +3,7 @@ import { isNexusError } from '@nexus/errors'
 import type { ObjectStore } from '@nexus/objectstore'
 import { type Clock, isRunning, type Logger, type TimerHandle } from '@nexus/host'
 import { sessionKeys, type SessionKeys } from '../tree/keys.ts'
+import { noteAbandoned, wasAbandoned } from './abandoned.ts'
 import {
   judgeOwner,
   OWNER_MARKER_LIMIT_BYTES,
@@ -32,9 +33,6 @@ export interface SessionOwnerOptions {
   /** Whether a process with this pid exists on this host, and this worker thread of it. */
   isRunning?: OwnerKnowledge['isRunning']
 }
-
-/** Instances that this process has dropped: their markers stay, and no run is behind them any more. */
-const abandonedHere = new Set<string>()
 
 /**
  * This run's claim on the session in the store: read, then written, renewed by a heartbeat, removed at the end while it
@@ -88,7 +86,7 @@ export class SessionOwner {
 
   /** The run is dropped and its marker left: this process knows from now on that no run is behind it. */
   leave(): void {
-    abandonedHere.add(this.#options.identity.instanceId)
+    noteAbandoned(this.#options.identity.instanceId)
   }
 
   /** Removes the marker if it is still ours. Failures are logged. */
@@ -129,7 +127,7 @@ export class SessionOwner {
         nowMs: clock.now(),
         staleMs,
         isRunning: this.#isRunning,
-        wasAbandoned: (instanceId) => abandonedHere.has(instanceId),
+        wasAbandoned,
       })
       if (this.#verdict === 'conflict' && holder !== undefined) this.#report(holder)
       if (this.#verdict === 'takeover') {
@@ -191,7 +189,7 @@ export class SessionOwner {
         holder_instance_id: holder.instanceId,
         holder_heartbeat_at: holder.heartbeatAt,
       },
-      'another instance seems to hold this session: two writers overwrite each other',
+      'another instance seems to hold this session',
     )
     this.#options.onConflict(holder)
   }

@@ -98,6 +98,8 @@ function factsOf({ header, headerSha256 }: ReadHeader): CommitFacts {
     digest: headerSha256,
     kind,
     instanceId: owner.instance_id,
+    host: owner.host,
+    pid: owner.pid,
     nonce,
     completedAtMs: Date.parse(completedAt),
     ...(parent === undefined ? {} : { parent: { generation: parent.generation, digest: parent.header_sha256 } }),

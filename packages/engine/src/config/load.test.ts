@@ -425,7 +425,7 @@ describe('the object store', () => {
     ['backend: test-store, bucket: b, failure_policy: strickt', ['failure_policy']],
     ['backend: test-store, bucket: b, layout: versioned, on_lost: overwrite', ['on_lost']],
     ['backend: test-store, bucket: b, layout: versioned, stale_local: keep', ['stale_local']],
-    ['backend: test-store, bucket: b, layout: versioned, ownership: refuse', ['ownership']],
+    ['backend: test-store, bucket: b, ownership: refuse', ['ownership']],
     ['backend: test-store, bucket: b, layout: versioned, ownership: detect', ['ownership']],
     ['backend: test-store, bucket: b, ownership: claim', ['ownership']],
     ['backend: test-store, bucket: b, layout: auto, ownership: lazy', ['layout', 'ownership']],

@@ -47,7 +47,7 @@ function layoutFaults(values: ReadonlyMap<string, unknown>): [key: string, messa
     if (values.get('ownership') === 'detect') {
       faults.push([
         'ownership',
-        'can not be detect under layout versioned, where a boot or the first commit claims the session; use claim or lazy, or ' +
+        'can not be detect under layout versioned, where a boot or the first commit claims the session; use claim, lazy or refuse, or ' +
           'leave it out',
       ])
     }
@@ -60,7 +60,7 @@ function layoutFaults(values: ReadonlyMap<string, unknown>): [key: string, messa
         'can not be keep under layout versioned: a commit on an older tree is refused; use set-aside or refuse',
       ])
     }
-  } else if (values.get('ownership') === 'claim' || values.get('ownership') === 'lazy') {
+  } else if ((values.get('ownership') ?? 'detect') !== 'detect') {
     faults.push(['ownership', 'can only be detect under layout mirror, where nothing keeps a host from writing'])
   }
   return faults

@@ -113,7 +113,7 @@ export const FOLDERS = {
     shared: [],
     events: [],
     'durability-timings.ts': [],
-    owner: ['events', 'tree'],
+    owner: ['durability-timings.ts', 'events', 'tree', 'versioned', 'versioned/core', 'versioned/store'],
     boot: ['events', 'layout', 'tree'],
     'mirror/manifest': ['capture', 'tree'],
     mirror: ['capture', 'layout', 'mirror/manifest', 'tree'],

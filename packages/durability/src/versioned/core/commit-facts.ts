@@ -15,6 +15,8 @@ export interface CommitFacts extends CommitId {
   parent?: CommitId | undefined
   /** For messages, as the nonce: they decide nothing. */
   instanceId: string
+  host?: string | undefined
+  pid?: number | undefined
   nonce: string
   completedAtMs: number
 }

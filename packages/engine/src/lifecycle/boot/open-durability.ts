@@ -17,6 +17,9 @@ function identityOf(backend: Backend): string {
   return known
 }
 
+/** When a run takes a versioned session; the other layout can only detect. */
+const CLAIMS = { detect: 'boot', claim: 'boot', lazy: 'first-commit', refuse: 'if-free' } as const
+
 /** The store of a run, and what keeps the session in it. */
 export interface OpenedStore {
   store: ObjectStore
@@ -58,7 +61,7 @@ export async function openDurability(
     onLost: settings.onLost,
     onMixed: settings.onMixed,
     layoutName: settings.layout === 'versioned' ? 'versioned' : 'mirror',
-    claims: settings.ownership === 'lazy' ? 'first-commit' : 'boot',
+    claims: CLAIMS[settings.ownership],
     verifyContent: settings.verifyContent,
     acceptEmpty: settings.acceptEmpty,
     instanceId: options.instanceId,
