@@ -19,6 +19,7 @@ import { defaultTimings, type DurabilityTimings } from './durability-timings.ts'
 import { EventOutbox } from './events/outbox.ts'
 import type { Layout, OnMixedPolicy } from './layout/layout.ts'
 import { mirrorLayout } from './mirror-layout.ts'
+import { DEFAULT_KEEP, type KeepOptions } from './versioned/keep.ts'
 import { versionedLayout } from './versioned/versioned-layout.ts'
 import type { FailurePolicy } from './events/table.ts'
 
@@ -52,6 +53,10 @@ export interface SessionDurabilityOptions {
   verifyContent?: 'auto' | 'always'
   /** Begin anew in a store that says that it has no such session, although this machine committed it there. */
   acceptEmpty?: boolean | undefined
+  /** Which earlier generations of a versioned session are kept, {@link DEFAULT_KEEP} where it is left out. */
+  keep?: KeepOptions
+  /** A versioned session may be removed so long after its last commit. 0, the default: never. */
+  ttlMs?: number
   /** Unique to this run. */
   instanceId: string
   host: string
@@ -105,6 +110,8 @@ export function openRun(options: SessionDurabilityOptions): RunContext {
     layoutName: options.layoutName ?? 'mirror',
     claims: options.claims ?? 'boot',
     verifyContent: options.verifyContent ?? 'auto',
+    keep: options.keep ?? DEFAULT_KEEP,
+    ttlMs: options.ttlMs ?? 0,
   }
   const scratchDir = join(sessionsRoot, '.machine')
   const mirror = mirrorLayout(settled, scratchDir)

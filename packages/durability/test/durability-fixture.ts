@@ -40,7 +40,7 @@ export interface Line {
 }
 
 /** How a {@link Lab} takes a snapshot: to its own store unless another one is named. */
-type LabSnapshot = Partial<Omit<SnapshotOptions, 'layout'>> & { store?: ObjectStore }
+type LabSnapshot = Partial<SnapshotOptions> & { store?: ObjectStore }
 type LabHydration = Partial<Omit<HydrateOptions, 'layout'>> & { store?: ObjectStore }
 
 /** A bucket, hosts that share it, and what one of them stored last. */

@@ -6,6 +6,7 @@ import type { ObjectStore } from '@nexus/objectstore'
 import type { Layout } from '../src/layout/layout.ts'
 import type { MirrorContext } from '../src/mirror/commit.ts'
 import { mirrorLayout } from '../src/mirror-layout.ts'
+import { DEFAULT_KEEP } from '../src/versioned/keep.ts'
 import { type VersionedContext, versionedLayout } from '../src/versioned/versioned-layout.ts'
 
 let scratchDir: string | undefined
@@ -21,7 +22,14 @@ export function versionedOf(
   more: Partial<VersionedContext> = {},
 ): Layout {
   scratchDir ??= mkdtempSync(join(tmpdir(), 'nexus-layout-'))
-  const settled = { clock: systemClock, logger: silentLogger, failpoint: noFailpoint, verifyContent: 'auto' as const }
+  const settled = {
+    clock: systemClock,
+    logger: silentLogger,
+    failpoint: noFailpoint,
+    verifyContent: 'auto' as const,
+    keep: DEFAULT_KEEP,
+    ttlMs: 0,
+  }
   const host = { instanceId: 'reader', host: 'reader', pid: 1, bootId: 'boot-1', mirror: layoutOf(store, sessionId) }
   return versionedLayout({ ...settled, ...host, store, sessionId, sessionsRoot, ...more }, scratchDir)
 }

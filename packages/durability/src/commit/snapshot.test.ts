@@ -29,6 +29,7 @@ import {
 import { parseManifest } from '../mirror/manifest/parse.ts'
 import { parseMarker } from '../mirror/marker.ts'
 import { SnapshotMemory } from '../capture/memory.ts'
+import type { Layout } from '../layout/layout.ts'
 
 let lab: Lab
 let a: Host
@@ -197,6 +198,16 @@ describe('a snapshot', () => {
     await expect(lab.snapshot(a)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     expect(leftovers(a.root)).toEqual([])
     expect(describeTree(a.dir)).toEqual(before)
+  })
+
+  it('ends only when its parts are staged, also where the commit failed before it asked for them', async () => {
+    write(a, 'files/a', 'a')
+    const committed = { ...(await lab.snapshot(a)).committed, journal: { last_seq: 9 } }
+    const layout = { commit: () => Promise.reject(new Error('the store is gone')) } as unknown as Layout
+    // Its journal is gone, so staging fails too, later: nobody asked, and it must not be left unhandled.
+    await expect(lab.snapshot(a, { layout, committed })).rejects.toThrow('the store is gone')
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(leftovers(a.root)).toEqual([])
   })
 
   it('does not begin to commit when noting the pair fails', async () => {

@@ -171,7 +171,7 @@ async function captureAndCommit(
     }
   }
   const { generation, nonce, instanceId, sequence, trigger, turnId, sessionDir, mixedFrom, beforeCommit } = options
-  const commit = await layout.commit(
+  const committing = layout.commit(
     {
       ...capture,
       generation,
@@ -194,6 +194,9 @@ async function captureAndCommit(
       lost: options.lost ?? ((winner) => refuseLost(sessionDir, winner)),
     },
   )
+  // A commit may fail before it asks for the parts: they are still being staged then, in a directory that is about to go.
+  await Promise.allSettled([committing, staging])
+  const commit = await committing
   return resultOf(commit, await staging, startedMs)
 }
 

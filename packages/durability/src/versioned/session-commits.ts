@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { isNexusError, NexusError } from '@nexus/errors'
 import { engineTempName } from '@nexus/host'
@@ -55,14 +55,8 @@ export class SessionCommits implements AttemptStore<PreparedCommit> {
 
   /** Leaves a generation that exists for those who search the head. */
   async leaveHint(generation: number): Promise<void> {
-    const { store, root, scratchDir } = this.#objects.place
-    const path = join(scratchDir, engineTempName())
-    try {
-      writeFileSync(path, String(generation), { mode: 0o600 })
-      await store.put(hintKey(root), path, waiting(this.signal))
-    } finally {
-      rmSync(path, { force: true })
-    }
+    const { root } = this.#objects.place
+    await this.#objects.put(hintKey(root), Buffer.from(String(generation)), this.signal)
   }
 
   /**

@@ -17,6 +17,7 @@ import { packFile, sessionRoot } from './core/versioned-keys.ts'
 import { damaged, forgotten, moved, refuseMirror, removed, unresolved } from './refusals.ts'
 import { beginSessionRecord, readSessionRecord, SessionRecordFile } from './record-file.ts'
 import { MAX_NAME_BYTES } from './format/bytes/limits.ts'
+import type { Retention } from './keep.ts'
 import { SessionReclaim } from './session-reclaim.ts'
 import { SessionCommits } from './session-commits.ts'
 import type { VerifyContent } from './store/write/change-detection.ts'
@@ -36,7 +37,7 @@ import { SessionObjects } from './store/session-objects.ts'
 import { committedOf, type TreeState } from './store/tree-state.ts'
 
 /** What the versioned layout of one session works with. */
-export interface VersionedContext {
+export interface VersionedContext extends Retention {
   store: ObjectStore
   sessionId: string
   sessionsRoot: string
@@ -180,9 +181,8 @@ class VersionedLayout implements Layout, CommitChain {
     const { signal } = fence
     let stored = { payloadBytes: 0, filesRead: 0, bytes: 0 }
     const outcome = await this.#commitNext(signal, async (base) => {
-      const { turnId } = captured
       // Half of a surrogate pair is no text.
-      const tree = { ...captured, turnId: turnId === undefined ? undefined : Buffer.from(turnId).toString() }
+      const tree = { ...captured, turnId: captured.turnId && Buffer.from(captured.turnId).toString() }
       const prepared = await prepareSnapshot(await this.#making(), base, tree, signal)
       stored = { payloadBytes: prepared.payloadBytes, filesRead: prepared.filesRead, bytes: prepared.bytes.length }
       await this.#context.failpoint('snapshot:before-commit')
@@ -362,7 +362,7 @@ class VersionedLayout implements Layout, CommitChain {
   }
 
   async #making(): Promise<CommitContext> {
-    const { clock, logger, failpoint, verifyContent, instanceId, host, pid, bootId } = this.#context
+    const { clock, logger, failpoint, verifyContent, instanceId, host, pid, bootId, ttlMs } = this.#context
     const record = await this.#openRecord()
     return {
       objects: this.#objects,
@@ -373,6 +373,7 @@ class VersionedLayout implements Layout, CommitChain {
       owner: { instance_id: instanceId, machine_id: bootId, pid, ...(isName(host) ? { host } : {}) },
       epoch: 0,
       verifyContent,
+      ttlMs,
       onPack: (pack) => record.add({ pack }),
     }
   }

@@ -2,7 +2,7 @@ import { systemClock } from '@nexus/host'
 import { describe, expect, it } from 'vitest'
 import type { CommitStore } from '../../src/versioned/core/commit-store.ts'
 import { reclaim } from '../../src/versioned/core/reclaim.ts'
-import { SessionReclaim } from '../../src/versioned/store/write/reclaim-store.ts'
+import { SessionReclaimStore } from '../../src/versioned/store/write/reclaim-store.ts'
 import { SessionFixture } from './session-fixture.ts'
 
 const KEEP = { generations: 64, ageMs: 0, atMost: 1000 }
@@ -17,7 +17,7 @@ const unaged: CommitStore = {
 describe('reclaim over real commits', () => {
   it('keeps a session readable while its files change, and costs tombstones and one listing', async () => {
     const session = new SessionFixture()
-    const commits = new SessionReclaim(unaged, session.objects, { clock: systemClock })
+    const commits = new SessionReclaimStore(unaged, session.objects, { clock: systemClock })
     for (let file = 0; file < 20; file++) session.write(`files/${file}`, `first content of ${file}`)
     let from: number | undefined
     let listings: string[] = []

@@ -1,8 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { systemClock } from '@nexus/host'
+import { readSession } from '@nexus/independent-reader'
 import { expect, it } from 'vitest'
+import { SessionCommits } from '../../src/versioned/session-commits.ts'
 import { TOMBSTONE_BYTES } from '../../src/versioned/format/tombstone.ts'
+import { SessionReclaimStore } from '../../src/versioned/store/write/reclaim-store.ts'
 import { TestHost } from '../test-host.ts'
+import { bucketOf, SessionFixture } from './session-fixture.ts'
 
 it('a long session is reclaimed behind its commits, by tombstones, and resumed as before', async () => {
   const host = await TestHost.boot({ layoutName: 'versioned' })
@@ -27,4 +32,29 @@ it('a long session is reclaimed behind its commits, by tombstones, and resumed a
   expect(readFileSync(join(second.dir, 'files/turn.txt'), 'utf8')).toBe('t96')
   expect(readFileSync(join(second.dir, 'files/old.txt'), 'utf8')).toBe(old)
   await second.stop()
+})
+
+it('a session of few kept generations is reclaimed by number, however young, and says until when it is kept', async () => {
+  const keep = { generations: 2, days: 365, atMost: 2 }
+  const host = await TestHost.boot({ layoutName: 'versioned', keep, ttlMs: 86_400_000 })
+  for (let turn = 1; turn < 97; turn++) await host.turn(`t${turn}`)
+  await host.stop()
+  const commits = [...host.backend.objects].filter(([key]) => key.startsWith('sessions/s1.v/commits/'))
+  expect(commits.filter(([, { bytes }]) => bytes.length === TOMBSTONE_BYTES).length).toBeGreaterThan(20)
+  const { header } = (await readSession(bucketOf(host.backend), 's1')) ?? {}
+  expect(Date.parse(header?.['expires_at'] as string)).toBe(Date.parse(header?.['completed_at'] as string) + 86_400_000)
+})
+
+it('a listing that broke off is done again, and no number is taken for a commit that was never made', async () => {
+  const session = new SessionFixture()
+  for (let turn = 1; turn <= 3; turn++) {
+    session.write('files/turn.txt', `t${turn}`)
+    await session.commit()
+  }
+  const { faults } = session.backend
+  const store = new SessionReclaimStore(new SessionCommits(session.objects), session.objects, { clock: systemClock })
+  faults.failWhen(({ op }) => op === 'list')
+  await expect(store.unburied(3)).rejects.toMatchObject({ op: 'objectstore.list' })
+  faults.heal()
+  expect(await store.unburied(3)).toEqual([1, 2])
 })

@@ -25,7 +25,7 @@ function kindOf(key: ConfigKey): string {
   if (key.kind === 'list') return `list of ${key.of}`
   if (key.kind === 'mebibytes') return 'number'
   if (key.kind === 'replaced') return 'boolean'
-  return key.kind === 'unavailable' ? '–' : key.kind
+  return key.kind
 }
 
 function defaultOf(key: ConfigKey): string {
@@ -36,7 +36,6 @@ function defaultOf(key: ConfigKey): string {
 }
 
 function docOf(key: ConfigKey): string {
-  if (key.kind === 'unavailable') return `${key.doc} Not available in this version.`
   if (key.kind === 'replaced') {
     const values = Object.entries(key.values).map(([old, value]) => `\`${old}\` is \`${value}\``)
     return `${key.doc} ${values.join(', ')}. Read with a warning.`

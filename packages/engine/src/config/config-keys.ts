@@ -44,8 +44,6 @@ export type ConfigKey = KeyFacts &
     | { readonly kind: 'map' }
     /** An old name: `values` gives what the key `by`, in the same block, is set to. Read with a warning. */
     | { readonly kind: 'replaced'; readonly by: string; readonly values: Readonly<Record<string, string>> }
-    /** Known and refused: what it is for is not built. */
-    | { readonly kind: 'unavailable' }
   )
 
 /** Keys and blocks by name; the key `*` stands for every name that is not listed. */
@@ -132,16 +130,22 @@ export const CONFIG_KEYS = {
         doc: 'How sessions lie in the store: `mirror` as files under their own names, `versioned` as commits that nothing overwrites.' },
       ownership: { kind: 'choice', of: ['detect', 'claim', 'lazy', 'refuse'], default: 'detect', whose: 'host',
         doc: 'What a boot does about another live owner. `mirror` can only `detect` and report it. `versioned` takes the session from the host before: at boot (`claim`, also where this key is left out) or with the first commit (`lazy`); `refuse` claims at boot too, and fails the boot while the owner looks live.' },
-      keep: { kind: 'unavailable', whose: 'host',
-        doc: 'Which earlier generations are kept.' },
+      keep: {
+        generations: { kind: 'integer', default: 64, min: 2, max: 1_000_000, whose: 'host',
+          doc: 'A versioned generation is kept until so many newer ones exist and it is `days` old. The newest 64 are always kept.' },
+        days: { kind: 'number', default: 7, min: 0, max: 36_500, whose: 'host',
+          doc: 'Days that a versioned generation is kept, unless more than `at_most` exist.' },
+        at_most: { kind: 'integer', default: 1000, min: 2, max: 1_000_000, whose: 'host',
+          doc: 'Versioned generations that are kept at most, however young, beyond the newest 64.' },
+      },
       verify_content: { kind: 'choice', of: ['auto', 'always'], default: 'auto', whose: 'host',
         doc: 'Whether a versioned commit reads every file (`always`), or those whose times or size say that they may have changed.' },
-      migrate: { kind: 'unavailable', whose: 'host',
-        doc: 'Whether sessions move to another layout.' },
+      migrate: { kind: 'choice', of: ['ask', 'auto'], notYet: ['auto'], default: 'ask', whose: 'host',
+        doc: 'What a boot under layout `versioned` does about a session that lies in the store in the mirror layout: name the command that moves it (`ask`), or move it (`auto`).' },
       accept_empty: { kind: 'boolean', default: false, whose: 'host',
         doc: 'Begin anew in a store that says that it has no such session, although this machine committed it there. Without it `strict` refuses, and `degrade` reports it.' },
-      ttl: { kind: 'unavailable', whose: 'host',
-        doc: 'How long after its last commit a session may be removed from the store.' },
+      ttl: { kind: 'duration', default: '0', min: '0', max: '36500d', as: 'ttlMs', whose: 'host',
+        doc: 'How long after its last commit `store gc` may remove a versioned session from the store; `0`: never.' },
     },
   },
   journal: {

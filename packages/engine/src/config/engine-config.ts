@@ -3,7 +3,7 @@ import type { CONFIG_KEYS } from './config-keys.ts'
 type Camel<Name> = Name extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : Name
 
 /** The name in {@link EngineConfig}; never for a key that ends at validation. */
-type OutputName<Name, Row> = Row extends { readonly kind: 'replaced' | 'unavailable' }
+type OutputName<Name, Row> = Row extends { readonly kind: 'replaced' }
   ? never
   : Row extends { readonly as: infer Given }
     ? Given
@@ -37,13 +37,7 @@ type OutputOf<Block> = {
 }
 
 type InputOf<Block> = {
-  readonly [
-    Name in keyof Block as Block[Name] extends { readonly kind: 'unavailable' }
-      ? never
-      : Name extends '*'
-        ? string
-        : Name
-  ]?: Block[Name] extends { readonly kind: string }
+  readonly [Name in keyof Block as Name extends '*' ? string : Name]?: Block[Name] extends { readonly kind: string }
     ? Name extends '*'
       ? unknown
       : Block[Name]['kind'] extends 'duration'

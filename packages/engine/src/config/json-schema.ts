@@ -32,7 +32,6 @@ function keySchema(key: ConfigKey): JsonSchema {
     ...('default' in key ? { default: key.default } : {}),
     ...(key.kind === 'replaced' ? { deprecated: true } : {}),
   }
-  if (key.kind === 'unavailable') return { ...about, type: 'null' }
   return { ...about, anyOf: [valueOf(key), { type: 'string', pattern: '\\$\\{' }, { type: 'null' }] }
 }
 

@@ -81,7 +81,10 @@ describe('defaults', () => {
       minRateKibS: 16,
       layout: 'mirror',
       ownership: 'detect',
+      keep: { generations: 64, days: 7, atMost: 1000 },
       verifyContent: 'auto',
+      migrate: 'ask',
+      ttlMs: 0,
     })
   })
 })
@@ -398,10 +401,32 @@ describe('what is not built yet', () => {
     ],
     [
       'core: {object_store: {backend: test-store, bucket: b, migrate: auto}}',
-      /is not available in this version; leave it out/,
+      /auto is not available in this version; write ask/,
     ],
   ])('%j is refused as such', async (text, message) => {
     expect((await problems(text)).map((problem) => problem.message)).toEqual([expect.stringMatching(message)])
+  })
+})
+
+describe('what is kept of a versioned session', () => {
+  const inStore = (text: string): string => `core: {object_store: {backend: test-store, bucket: b, ${text}}}`
+
+  it('is read in numbers, days and durations', async () => {
+    const { core } = await load(inStore('keep: {generations: 100, days: 0.5, at_most: 200}, ttl: 30d'))
+    expect(core.objectStore).toMatchObject({
+      keep: { generations: 100, days: 0.5, atMost: 200 },
+      ttlMs: 30 * 86_400_000,
+    })
+  })
+
+  it.each([
+    ['keep: {generations: 1}', /whole number from 2 to/],
+    ['keep: {at_most: 1}', /whole number from 2 to/],
+    ['keep: {days: -1}', /number from 0 to/],
+    ['keep: {weeks: 2}', /unknown|not a key|no such/i],
+    ['ttl: soon', /must be a duration/],
+  ])('refuses %s', async (text, message) => {
+    expect((await problems(inStore(text))).map((problem) => problem.message)).toEqual([expect.stringMatching(message)])
   })
 })
 
@@ -429,7 +454,6 @@ describe('the object store', () => {
     ['backend: test-store, bucket: b, layout: versioned, ownership: detect', ['ownership']],
     ['backend: test-store, bucket: b, ownership: claim', ['ownership']],
     ['backend: test-store, bucket: b, layout: auto, ownership: lazy', ['layout', 'ownership']],
-    ['backend: test-store, bucket: b, keep: {days: 3}, ttl: 1h', ['keep', 'ttl']],
     ['backend: test-store, bucket: b, options: []', ['options']],
     ['backend: test-store, bucket: 5', ['bucket']],
   ])('{%s} is refused naming the key', async (block, keys) => {

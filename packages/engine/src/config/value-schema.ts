@@ -52,8 +52,6 @@ export function valueSchema(key: ConfigKey, base: PathBase): v.GenericSchema {
         v.boolean('must be true or false'),
         v.transform((old) => key.values[String(old)]),
       )
-    case 'unavailable':
-      return v.never('is not available in this version; leave it out')
     default:
       return v.custom<Record<string, unknown>>(isMap, NOT_A_MAP)
   }

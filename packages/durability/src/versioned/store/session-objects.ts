@@ -72,13 +72,14 @@ export class SessionObjects {
 
   /** Creates an object if its name is free. */
   async create(name: string, bytes: Uint8Array, signal?: AbortSignal): Promise<boolean> {
-    const path = this.#scratch()
-    try {
-      writeFileSync(path, bytes, { mode: 0o600 })
-      return await this.place.store.putIfAbsent(`${this.place.root}/${name}`, path, waiting(signal))
-    } finally {
-      rmSync(path, { force: true })
-    }
+    return await this.#send(bytes, (path) =>
+      this.place.store.putIfAbsent(`${this.place.root}/${name}`, path, waiting(signal)),
+    )
+  }
+
+  /** Puts the object of a key, whatever it holds by now. */
+  async put(key: string, bytes: Uint8Array, signal?: AbortSignal): Promise<void> {
+    await this.#send(bytes, (path) => this.place.store.put(key, path, waiting(signal)))
   }
 
   #get(generation: number, length: number | undefined, signal: AbortSignal | undefined): Promise<Buffer | undefined> {
@@ -104,6 +105,16 @@ export class SessionObjects {
 
   #expected(generation: number): { object: string; sessionId: string; generation: number } {
     return { object: this.nameOf(generation), sessionId: this.place.sessionId, generation }
+  }
+
+  async #send<T>(bytes: Uint8Array, send: (path: string) => Promise<T>): Promise<T> {
+    const path = this.#scratch()
+    try {
+      writeFileSync(path, bytes, { mode: 0o600 })
+      return await send(path)
+    } finally {
+      rmSync(path, { force: true })
+    }
   }
 
   #scratch(): string {

@@ -64,6 +64,8 @@ export async function openDurability(
     claims: CLAIMS[settings.ownership],
     verifyContent: settings.verifyContent,
     acceptEmpty: settings.acceptEmpty,
+    keep: settings.keep,
+    ttlMs: settings.ttlMs,
     instanceId: options.instanceId,
     host: hostname(),
     pid: process.pid,

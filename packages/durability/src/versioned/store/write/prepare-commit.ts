@@ -28,7 +28,7 @@ export interface CommitContext {
   /** Counts the lives of a session; information. */
   epoch: number
   verifyContent: VerifyContent
-  /** How long the session is kept after its last commit; undefined: until somebody removes it. */
+  /** How long the session is kept after its last commit; undefined or 0: until somebody removes it. */
   ttlMs?: number | undefined
   /** Called for each pack once it is stored. What is noted of it is used again by a later attempt. */
   onPack: (pack: UploadedPack) => void | Promise<void>
@@ -226,7 +226,7 @@ async function assemble(
     ...(link === undefined ? {} : { parent: link }),
     ...(forkedFrom === undefined ? {} : { forked_from: forkedFrom }),
     ...(mixedFrom === undefined ? {} : { mixed_from: mixedFrom }),
-    ...(ttlMs === undefined ? {} : { expires_at: new Date(nowMs + ttlMs).toISOString() }),
+    ...(ttlMs === undefined || ttlMs === 0 ? {} : { expires_at: new Date(nowMs + ttlMs).toISOString() }),
   }
   const { draft } = open
   return await assembleCommit({

@@ -1,6 +1,4 @@
-import { rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { type Clock, engineTempName, Slices } from '@nexus/host'
+import { type Clock, Slices } from '@nexus/host'
 import type { Containers, Found } from '../../core/commit-facts.ts'
 import type { CommitStore } from '../../core/commit-store.ts'
 import type { ReclaimStore } from '../../core/reclaim.ts'
@@ -23,7 +21,7 @@ import { type SessionObjects, type SessionPlace, waiting } from '../session-obje
 const CONCURRENCY = 16
 
 /** The objects of one session, for reclaim. */
-export class SessionReclaim implements ReclaimStore {
+export class SessionReclaimStore implements ReclaimStore {
   readonly #commits: CommitStore
   readonly #objects: SessionObjects
   readonly #place: SessionPlace
@@ -60,7 +58,7 @@ export class SessionReclaim implements ReclaimStore {
   async containers(generation: number): Promise<Containers | undefined> {
     const commit = await this.#objects.readWhole(generation, this.#signal)
     if (commit === undefined) return undefined
-    const options = { slices: new Slices(), concurrency: CONCURRENCY, signal: this.#signal }
+    const options = { slices: new Slices({ signal: this.#signal }), concurrency: CONCURRENCY, signal: this.#signal }
     const { packs } = await readPacks(this.#objects, commit, options)
     return containersOf(packs, generation)
   }
@@ -71,14 +69,11 @@ export class SessionReclaim implements ReclaimStore {
    */
   async unburied(below: number): Promise<readonly number[]> {
     if (this.#unburied === undefined) {
-      this.#unburied = new Set()
-      for (let folder = folderOf(below); folder >= 0; folder--) {
-        const listed = (await this.#listFolder(folder)).filter(({ generation }) => generation < below)
-        const left = listed.filter(({ size }) => size !== TOMBSTONE_BYTES)
-        for (const { generation } of left) this.#unburied.add(generation)
-        if (listed.length >= FOLDER_SIZE - 1 && left.length === 0) break
-      }
-    } else for (let generation = this.#seenBelow; generation < below; generation++) this.#unburied.add(generation)
+      // Kept only when it is whole: a listing that broke off says nothing of the rest.
+      this.#unburied = await this.#listUnburied(below)
+      this.#seenBelow = below
+    }
+    for (let generation = this.#seenBelow; generation < below; generation++) this.#unburied.add(generation)
     this.#seenBelow = Math.max(this.#seenBelow, below)
     return [...this.#unburied].filter((generation) => generation < below).toSorted((a, b) => a - b)
   }
@@ -90,12 +85,24 @@ export class SessionReclaim implements ReclaimStore {
 
   async bury(generation: number): Promise<void> {
     const { sessionId, root } = this.#place
-    await this.#put(commitKey(root, generation), encodeTombstone({ sessionId, generation, atMs: this.#clock.now() }))
+    const tombstone = encodeTombstone({ sessionId, generation, atMs: this.#clock.now() })
+    await this.#objects.put(commitKey(root, generation), tombstone, this.#signal)
     this.#unburied?.delete(generation)
   }
 
   deletePack(pack: PackName): Promise<void> {
     return this.#place.store.delete(packKey(this.#place.root, pack), waiting(this.#signal))
+  }
+
+  async #listUnburied(below: number): Promise<Set<number>> {
+    const unburied = new Set<number>()
+    for (let folder = folderOf(below); folder >= 0; folder--) {
+      const listed = (await this.#listFolder(folder)).filter(({ generation }) => generation < below)
+      const left = listed.filter(({ size }) => size !== TOMBSTONE_BYTES)
+      for (const { generation } of left) unburied.add(generation)
+      if (listed.length >= FOLDER_SIZE - 1 && left.length === 0) break
+    }
+    return unburied
   }
 
   async #listFolder(folder: number): Promise<{ generation: number; size: number }[]> {
@@ -111,15 +118,5 @@ export class SessionReclaim implements ReclaimStore {
       const name = parseName(key.slice(root.length + 1))
       return name === undefined ? [] : { name, size }
     })
-  }
-
-  async #put(key: string, bytes: Uint8Array): Promise<void> {
-    const path = join(this.#place.scratchDir, engineTempName())
-    try {
-      writeFileSync(path, bytes, { mode: 0o600 })
-      await this.#place.store.put(key, path, waiting(this.#signal))
-    } finally {
-      rmSync(path, { force: true })
-    }
   }
 }
