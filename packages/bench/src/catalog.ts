@@ -14,6 +14,7 @@ import { longJournalBench } from './benches/p12-long-journal.ts'
 import { localTurnBench } from './benches/p13-local-turn.ts'
 import { rotationBench } from './benches/p14-rotation.ts'
 import { pageCaptureBench } from './benches/p15-page-capture.ts'
+import { besideToolsBench } from './benches/p20-beside-tools.ts'
 
 /** Every bench, in the order of the table. */
 export const BENCHES: readonly Bench[] = [
@@ -32,4 +33,5 @@ export const BENCHES: readonly Bench[] = [
   localTurnBench,
   rotationBench,
   pageCaptureBench,
+  besideToolsBench,
 ]

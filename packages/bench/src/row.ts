@@ -7,8 +7,8 @@ export interface Goal {
   value: number
 }
 
-/** What a figure counts: milliseconds, operations a second, or mebibytes. */
-export type Unit = 'ms' | '/s' | 'MiB'
+/** What a figure counts. */
+export type Unit = 'ms' | '/s' | 'MiB' | 'KiB' | 'requests'
 
 /** One line of the table. */
 export interface Row {
