@@ -17,7 +17,7 @@ const config: ViteUserConfig = defineConfig({
     maxWorkers: 2 * availableParallelism(),
     execArgv: [
       '--import',
-      new URL('packages/tooling/src/register-tsx.mjs', import.meta.url).href,
+      new URL('packages/tooling/src/source/register.mjs', import.meta.url).href,
       '--conditions',
       '@nexus/source',
     ],

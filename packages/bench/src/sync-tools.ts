@@ -16,6 +16,8 @@ export interface SyncTool {
   restore(dir: string): Promise<void>
 }
 
+const nothing = async (): Promise<void> => undefined
+
 /** Those of the tools that this machine has, each with a place of its own below the prefix. */
 export function syncTools(store: S3Store, scratch: Scratch, prefix: string): SyncTool[] {
   const { endpoint, bucket, accessKeyId, secretAccessKey } = store
@@ -42,7 +44,6 @@ export function syncTools(store: S3Store, scratch: Scratch, prefix: string): Syn
     void (await run(command, args, { env, maxBuffer: 2 ** 26 }))
   const aws = (...args: string[]): Promise<void> =>
     call('aws', '--endpoint-url', endpoint, 's3', 'sync', '--only-show-errors', ...args)
-  const nothing = async (): Promise<void> => undefined
   const tools: SyncTool[] = [
     {
       name: 'aws s3 sync',

@@ -1,2 +1,2 @@
 // Written from docs/formats/versioned.md alone. It shares no code with what it checks, and must not begin to.
-export { readSession, type Bucket, type ReadSession } from './read-session.ts'
+export { readCommit, readSession, type Bucket, type ReadSession } from './read-session.ts'

@@ -43,15 +43,32 @@ export async function readSession(
   const prefix = `sessions/${sessionId}.v/`
   const generation = options.generation ?? (await newest(bucket, prefix))
   if (generation === undefined) return undefined
+  const { bytes, header } = await readCommit(bucket, sessionId, generation)
+  if (header === undefined) throw new Error(`${commitName(generation)} was reclaimed`)
+  if (header.kind === 'removed') return undefined
+  const own = { n: header.n, name: commitName(generation), size: bytes.length, base: baseOf(bytes) }
+  return await new Reader(bucket, prefix, header, own).read(generation)
+}
+
+/**
+ * Reads what lies under the number of a commit, and checks it.
+ *
+ * @returns without a header when the commit was reclaimed: its tombstone
+ */
+export async function readCommit(
+  bucket: Bucket,
+  sessionId: string,
+  generation: number,
+): Promise<{ bytes: Buffer; header: Header | undefined }> {
   const name = commitName(generation)
-  const commit = await bucket.get(prefix + name)
-  if (commit === undefined) throw new Error(`${name} is missing`)
-  const { header, base } = openCommit(commit)
+  const bytes = await bucket.get(`sessions/${sessionId}.v/${name}`)
+  if (bytes === undefined) throw new Error(`${name} is missing`)
+  if (bytes.toString('latin1', 0, 4) === 'NXT1') return { bytes, header: undefined }
+  const header = openCommit(bytes)
   const { format, session_id: owner, generation: own } = header
   if (format !== 1 || owner !== sessionId || own !== generation)
     throw new Error(`${name} is the commit of something else`)
-  if (header.kind === 'removed') return undefined
-  return await new Reader(bucket, prefix, header, { n: header.n, name, size: commit.length, base }).read(generation)
+  return { bytes, header }
 }
 
 function commitName(generation: number): string {
@@ -66,7 +83,7 @@ async function newest(bucket: Bucket, prefix: string): Promise<number | undefine
   return generations.length === 0 ? undefined : Math.max(...generations)
 }
 
-function openCommit(commit: Buffer): { header: Header; base: number } {
+function openCommit(commit: Buffer): Header {
   const footer = commit.subarray(-32)
   if (footer.length < 32 || footer.readUInt32LE(28) !== crc32c(footer.subarray(0, 28))) throw new Error('no footer')
   const [h, p, g] = [footer.readUInt32LE(0), Number(footer.readBigUInt64LE(4)), Number(footer.readBigUInt64LE(12))]
@@ -76,7 +93,12 @@ function openCommit(commit: Buffer): { header: Header; base: number } {
   if (commit.toString('latin1', 0, 4) !== 'NXC1' || !sha256(frame).equals(commit.subarray(4, 36))) {
     throw new Error('a damaged header')
   }
-  return { header: JSON.parse(decompress(frame).toString()) as Header, base: 36 + h }
+  return JSON.parse(decompress(frame).toString()) as Header
+}
+
+/** Where the pages and the payload begin. */
+function baseOf(commit: Buffer): number {
+  return 36 + commit.readUInt32LE(commit.length - 32)
 }
 
 class Reader {

@@ -51,9 +51,7 @@ describe('two installed copies of this package', () => {
     }
     writeFileSync(join(dir, 'package.json'), '{"type":"module"}')
     writeFileSync(join(dir, 'main.ts'), SCRIPT)
-    const tsx = import.meta.resolve('tsx')
-    const flags = ['--import', tsx, '--conditions', '@nexus/source']
-    const output = execFileSync(process.execPath, [...flags, 'main.ts'], { cwd: dir, encoding: 'utf8' })
+    const output = execFileSync(process.execPath, [...process.execArgv, 'main.ts'], { cwd: dir, encoding: 'utf8' })
     expect(JSON.parse(output)).toEqual({
       distinct: true,
       backends: ['twice'],

@@ -18,7 +18,7 @@ import { describe, expect, it } from 'vitest'
 const repositoryRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..')
 // Below this package, so that the workspace's packages are found as installed ones would be.
 const examplesDir = join(repositoryRoot, 'packages', 'tooling', '.examples')
-const registerTsx = new URL('../src/register-tsx.mjs', import.meta.url).href
+const registerSource = new URL('../src/source/register.mjs', import.meta.url).href
 const run = promisify(execFile)
 
 function newExample(prefix: string): string {
@@ -133,7 +133,7 @@ describe('the page on operating a store', () => {
     try {
       mkdirSync(bucket)
       writeFileSync(join(directory, 'check-store.mjs'), program)
-      const flags = ['--import', registerTsx, '--conditions', '@nexus/source']
+      const flags = ['--import', registerSource, '--conditions', '@nexus/source']
       const { stdout } = await run(process.execPath, [...flags, 'check-store.mjs'], {
         cwd: directory,
         env: { ...process.env, NEXUS_MODULE: '@nexus/objectstore-fs', NEXUS_BACKEND: 'fs', NEXUS_BUCKET: bucket },

@@ -10,7 +10,7 @@ const repositoryRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '..',
 const examplesDir = join(repositoryRoot, 'packages', 'tooling', '.examples')
 
 // Plain `--import tsx` does not reach the worker threads that storage and backends start.
-const registerTsx = new URL('../src/register-tsx.mjs', import.meta.url).href
+const registerSource = new URL('../src/source/register.mjs', import.meta.url).href
 
 interface Readme {
   name: string
@@ -49,7 +49,7 @@ async function runExample(example: string): Promise<void> {
   try {
     const file = join(directory, 'example.ts')
     writeFileSync(file, example)
-    await promisify(execFile)(process.execPath, ['--import', registerTsx, '--conditions', '@nexus/source', file], {
+    await promisify(execFile)(process.execPath, ['--import', registerSource, '--conditions', '@nexus/source', file], {
       cwd: directory,
       timeout: 45_000,
       env: { ...process.env, HOME: directory },

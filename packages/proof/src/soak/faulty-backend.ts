@@ -14,14 +14,16 @@ export interface FaultWindow {
   how: FaultKind
 }
 
-/** The name under which the backend of the soak is registered: `fs`, with faults. */
-export const FAULTY_FS = 'faulty-fs'
+/** What says which calls suffer. */
+export interface Faults {
+  take(): FaultKind | undefined
+}
 
 const SLOW_MS = 5
 const SUBJECT: ReadonlySet<PropertyKey> = new Set(['hydrate', 'put', 'putIfAbsent', 'get', 'delete', 'list', 'flush'])
 
 /** The faults of the run that is on, and how many calls met one. */
-export class FaultPlan {
+export class FaultPlan implements Faults {
   readonly met: Record<FaultKind, number> = { refuse: 0, 'lose-answer': 0, hang: 0, slow: 0 }
   calls = 0
   readonly #windows: readonly FaultWindow[]
@@ -44,14 +46,16 @@ export class FaultPlan {
   }
 }
 
-/** Registers `fs` under {@link FAULTY_FS}, subject to whatever plan is in force at a call. */
-export function registerFaultyFs(plan: () => FaultPlan): void {
-  register(FAULTY_FS, async (config, options) => withFaults(await open({ ...config, backend: 'fs' }, options), plan))
+/** Registers a backend a second time, subject to whatever plan is in force at a call. Returns its name there. */
+export function registerFaulty(backend: string, plan: () => Faults): string {
+  const name = `faulty-${backend}`
+  register(name, async (config, options) => withFaults(await open({ ...config, backend }, options), plan))
+  return name
 }
 
 type Method = (...args: unknown[]) => Promise<unknown>
 
-function withFaults(backend: Backend, plan: () => FaultPlan): Backend {
+function withFaults(backend: Backend, plan: () => Faults): Backend {
   return new Proxy(backend, {
     get(target, name): unknown {
       const value: unknown = Reflect.get(target, name, target)

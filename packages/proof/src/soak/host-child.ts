@@ -4,7 +4,7 @@ import { Engine, silentLogger } from '@nexus/engine'
 import '@nexus/objectstore-fs'
 import type { Turn } from './deed.ts'
 import { createFastClock } from './fast-clock.ts'
-import { FaultPlan, FAULTY_FS, registerFaultyFs } from './faulty-backend.ts'
+import { FaultPlan, registerFaulty } from './faulty-backend.ts'
 import type { BootOrder, HostCommand, HostMessage } from './host-protocol.ts'
 import type { BootReport } from './judge-boot.ts'
 import { takeView } from './take-view.ts'
@@ -93,6 +93,7 @@ class Run {
 }
 
 let plan = new FaultPlan()
+const FAULTY_FS = registerFaulty('fs', () => plan)
 let run: Run | undefined
 
 function failpointOf({ killAt }: BootOrder): (name: string) => void | Promise<void> {
@@ -144,7 +145,6 @@ async function obey(command: HostCommand): Promise<void> {
   await run?.sayEnd()
 }
 
-registerFaultyFs(() => plan)
 process.on('message', (command) => {
   obey(command as HostCommand).catch(sayTrouble)
 })
