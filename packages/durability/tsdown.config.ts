@@ -6,6 +6,7 @@ const config: UserConfig = {
   entry: {
     index: 'src/index.ts',
     events: 'src/events/table.ts',
+    history: 'src/versioned/change/public.ts',
     manifest: 'src/manifest.ts',
     names: 'src/names.ts',
     tools: 'src/tools.ts',

@@ -7,6 +7,7 @@ const config: UserConfig = {
     index: 'src/index.ts',
     config: 'src/config.ts',
     failpoints: 'src/failpoints.ts',
+    history: 'src/session/history.ts',
     journal: 'src/journal.ts',
     manifest: 'src/manifest.ts',
   },

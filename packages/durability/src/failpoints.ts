@@ -4,6 +4,7 @@ import { RESOLVE_TREE_FAILPOINTS } from './boot/resolve-tree.ts'
 import { SNAPSHOT_FAILPOINTS } from './commit/snapshot.ts'
 import { SHARED_PULL_FAILPOINTS } from './shared/shared-roots-pull.ts'
 import { SHARED_STORE_FAILPOINTS } from './shared/shared-roots-store.ts'
+import { HISTORY_FAILPOINTS } from './versioned/change/failpoints.ts'
 import { VERSIONED_FAILPOINTS } from './versioned/failpoints.ts'
 
 /** Every failpoint of this package. */
@@ -15,4 +16,5 @@ export const FAILPOINTS: readonly string[] = [
   ...SHARED_PULL_FAILPOINTS,
   ...SHARED_STORE_FAILPOINTS,
   ...VERSIONED_FAILPOINTS,
+  ...HISTORY_FAILPOINTS,
 ]

@@ -146,6 +146,26 @@ describe('the page on operating a store', () => {
   })
 })
 
+describe('the guide to going back in time', () => {
+  it('has a program that does it', async () => {
+    const page = readFileSync(join(repositoryRoot, 'docs/guides/time-travel.md'), 'utf8')
+    const [, program = ''] = /^```ts time-travel\.ts\n([\s\S]*?)^```$/m.exec(page) ?? []
+    const directory = newExample('time-travel-')
+    try {
+      mkdirSync(join(directory, 'bucket'))
+      writeFileSync(join(directory, 'time-travel.mjs'), program)
+      const flags = ['--import', registerSource, '--conditions', '@nexus/source']
+      const { stdout } = await run(process.execPath, [...flags, 'time-travel.mjs'], { cwd: directory })
+      expect(stdout).toMatch(/^1 claim/m)
+      expect(stdout).toMatch(/^true$/m)
+      expect(readFileSync(join(directory, 'essay-of-generation-2/files/draft.md'), 'utf8')).toBe('written in t1')
+      expect(existsSync(join(directory, 'bucket/sessions/another-ending.v/commits'))).toBe(true)
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  }, 60_000)
+})
+
 describe('the guide to writing a backend', () => {
   const guide = readFileSync(join(repositoryRoot, 'docs/guides/writing-a-backend.md'), 'utf8')
   const outside = join(repositoryRoot, 'modules/objectstore-seamcheck/outside')

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from '@nexus/host'
+import type { Clock, Failpoint, Logger } from '@nexus/host'
 import type { CommitId } from './core/commit-facts.ts'
 import { type KeepPolicy, reclaim } from './core/reclaim.ts'
 import { type KeepOptions, keepPolicy } from './keep.ts'
@@ -19,11 +19,14 @@ export class SessionReclaim {
   #running: Promise<void> | undefined
   #from: number | undefined
 
-  constructor(objects: SessionObjects, { clock, logger, keep }: { clock: Clock; logger: Logger; keep: KeepOptions }) {
+  constructor(
+    objects: SessionObjects,
+    { clock, logger, keep, failpoint }: { clock: Clock; logger: Logger; keep: KeepOptions; failpoint: Failpoint },
+  ) {
     const { signal } = this.#life
     const commits = new SessionCommits(objects)
     commits.signal = signal
-    this.#store = new SessionReclaimStore(commits, objects, { clock, signal })
+    this.#store = new SessionReclaimStore(commits, objects, { clock, signal, failpoint })
     this.#policy = keepPolicy(keep)
     this.#clock = clock
     this.#logger = logger

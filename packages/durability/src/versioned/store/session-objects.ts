@@ -5,7 +5,7 @@ import { engineTempName } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
 import { commitKey } from '../core/versioned-keys.ts'
 import { type CommitParts, decodeCommit, decodeHead, type ReadHeader } from '../format/commit-object.ts'
-import type { ObjectRange } from '../format/bytes/damage.ts'
+import { DamagedObjectError, type ObjectRange } from '../format/bytes/damage.ts'
 import { decodeTombstone, isTombstone } from '../format/tombstone.ts'
 
 /** Where the objects of one session lie. */
@@ -59,6 +59,19 @@ export class SessionObjects {
     const bytes = await this.#get(generation, undefined, signal)
     if (bytes === undefined || isTombstone(bytes)) return undefined
     return { ...decodeCommit(bytes, this.#expected(generation)), bytes }
+  }
+
+  /**
+   * A commit whose header is right, whatever became of the rest; undefined where there is a tombstone, or nothing. For what
+   * checks the digest of every part that it takes.
+   */
+  async readDamaged(generation: number, signal?: AbortSignal): Promise<WholeCommit | undefined> {
+    const bytes = await this.#get(generation, undefined, signal)
+    if (bytes === undefined || isTombstone(bytes)) return undefined
+    const head = decodeHead(bytes, this.#expected(generation))
+    if (head !== 'short') return { ...head, payloadBytes: 0, pagesBytes: 0, bytes }
+    const range = { object: this.nameOf(generation), offset: 0, length: bytes.length }
+    throw new DamagedObjectError(range, 'its header was cut')
   }
 
   /**

@@ -1,8 +1,9 @@
+import { isNexusError } from '@nexus/errors'
 import { pathRecord } from '../../../tree/committed.ts'
 import type { Slices } from '@nexus/host'
 import { DamagedObjectError, type ObjectRange } from '../../format/bytes/damage.ts'
 import type { CommitHeader } from '../../format/header.ts'
-import { type FileEntry, type IndexEntry, keyOf } from '../../format/index-entry.ts'
+import { chunkCount, type FileEntry, type IndexEntry, keyOf } from '../../format/index-entry.ts'
 import { decodeInner, type PageRef } from '../../format/inner-page.ts'
 import { decodeLeaf } from '../../format/leaf-page.ts'
 import { MAX_ENTRY_REFS } from '../../format/bytes/limits.ts'
@@ -13,7 +14,7 @@ import { TreeCheck } from '../../format/tree-check.ts'
 import { ChunkTable } from '../chunk-table.ts'
 import { FileRecord } from '../file-record.ts'
 import { begins } from '../index-pages.ts'
-import { RangeReader } from '../range-reader.ts'
+import { GoneObjectError, RangeReader } from '../range-reader.ts'
 import type { SessionObjects, WholeCommit } from '../session-objects.ts'
 import type { PageState, TreeState } from '../tree-state.ts'
 
@@ -54,6 +55,78 @@ export async function loadTree(
   state.innerPages = header.index.depth === 2 ? header.index.pages : []
   await fill(state, await leafPages(reader, header, options), { reader, table, header, headerRange, options })
   return { state, header, reader }
+}
+
+/**
+ * The same of a commit that may be damaged: pages that can't be had are left out, with the files that go on in them. Where these
+ * list other pages, all that they list is left out.
+ *
+ * @param lost told of each page, by its first key, and of each file
+ * @throws DamagedObjectError where the pack table can't be read
+ */
+export async function loadLeftTree(
+  objects: SessionObjects,
+  commit: WholeCommit,
+  options: LoadOptions,
+  lost: (path: string, error: Error) => void,
+): Promise<LoadedTree> {
+  const { header, headerSha256 } = commit
+  const { own, packs, table, range } = await readPacks(objects, commit, options)
+  const reader = new RangeReader(objects, table, commit)
+  const state = emptyState(header, headerSha256)
+  state.packs = new Map([...packs, own].map((pack) => [pack.n, { ...pack, live: 0 }]))
+  const tryEach = async <T>(pages: readonly PageRef[], take: (page: PageRef) => Promise<T>): Promise<T[]> => {
+    const taken: T[] = []
+    for (const page of pages) {
+      try {
+        taken.push(await take(page))
+      } catch (error) {
+        if (!isNexusError(error, 'CORRUPT') && !(error instanceof GoneObjectError)) throw error
+        lost(`${page.from}…`, error)
+      }
+    }
+    return taken
+  }
+  const { depth, pages } = header.index
+  const leaves =
+    depth === 1
+      ? pages
+      : (
+          await tryEach(pages, (page) => leafPages(reader, { ...header, index: { depth, pages: [page] } }, options))
+        ).flat()
+  const entries = await tryEach(leaves, async (page) => {
+    const [read] = await readPages(reader, [page], options)
+    return read === undefined ? [] : decodeLeaf(read.bytes, read.range)
+  })
+  const whole = wholeFiles(entries.flat(), lost)
+  const place = { from: '', entries: whole.length } as PageRef
+  new TreeCheck(table).add(whole, place, undefined, range)
+  const paths: string[] = []
+  const open = new Map<string, { entry: FileEntry; chunks: number[] }>()
+  for (const entry of whole) placeEntry(state, entry, paths, open)
+  for (const [path, { entry, chunks }] of open)
+    placeFile(state, path, new FileRecord(state.table, { ...entry, chunks }))
+  state.paths = paths
+  state.totals = header.totals
+  return { state, header, reader }
+}
+
+/** The entries without those of files that lack one. */
+function wholeFiles(entries: readonly IndexEntry[], lost: (path: string, error: Error) => void): IndexEntry[] {
+  const chunks = new Map<string, number>()
+  for (const entry of entries) {
+    if (entry.type === 'file' || entry.type === 'more')
+      chunks.set(entry.path, (chunks.get(entry.path) ?? 0) + entry.refs.length)
+  }
+  const sizes = new Map(entries.flatMap((entry) => (entry.type === 'file' ? [[entry.path, entry] as const] : [])))
+  const broken = new Set<string>()
+  for (const [path, count] of chunks) {
+    const file = sizes.get(path)
+    if (file !== undefined && chunkCount(file.size, file.chunkSize) === count) continue
+    broken.add(path)
+    lost(path, new Error('a page of the index that holds part of it is lost'))
+  }
+  return broken.size === 0 ? [...entries] : entries.filter(({ path }) => !broken.has(path))
 }
 
 /**
@@ -159,7 +232,7 @@ async function fill(
       if (options.slices.due) await options.slices.pause()
       const entries = decodeLeaf(bytes, range)
       check.add(entries, page, leaves[at + nth + 1]?.from, range)
-      for (const entry of entries) place(state, entry, paths, open)
+      for (const entry of entries) placeEntry(state, entry, paths, open)
       state.pages.push(pageState(page, entries, state.pages.length === 0))
     }
   }
@@ -175,7 +248,7 @@ function pageState(ref: PageRef, entries: readonly IndexEntry[], isFirst: boolea
   return { ref, keys: entries.map(keyOf), isNatural: isFirst || (first !== undefined && begins(first)) }
 }
 
-function place(
+function placeEntry(
   state: TreeState,
   entry: IndexEntry,
   paths: string[],

@@ -41,6 +41,8 @@ export interface CommitBase {
   /** Undefined for generation 1. */
   link: CommitLink | undefined
   generation: number
+  /** The lowest number of an object that was never given, where the parent holds none that counts. */
+  nextN?: number
   /** Packs that earlier attempts uploaded. */
   kept: readonly UploadedPack[]
   /** When the last committed snapshot of this process began, as {@link PreparedCommit.startNs} said. */
@@ -179,11 +181,11 @@ export type NewTree = Pick<FoundTree, 'dirs' | 'paths'> & { links: Record<string
 
 async function withDraft<T>(
   { objects, onPack }: CommitContext,
-  { parent, generation, kept }: CommitBase,
+  { parent, generation, nextN, kept }: CommitBase,
   signal: AbortSignal | undefined,
   run: (open: OpenDraft) => Promise<T>,
 ): Promise<T> {
-  let next = parent?.nextN ?? 1
+  let next = parent?.nextN ?? nextN ?? 1
   const takeNumber = (): number => next++
   const ownN = takeNumber()
   const spoolOptions: SpoolOptions = {

@@ -1,4 +1,4 @@
-import { type Clock, Slices } from '@nexus/host'
+import { type Clock, type Failpoint, noFailpoint, Slices } from '@nexus/host'
 import type { Containers, Found } from '../../core/commit-facts.ts'
 import type { CommitStore } from '../../core/commit-store.ts'
 import type { ReclaimStore } from '../../core/reclaim.ts'
@@ -20,6 +20,9 @@ import { type SessionObjects, type SessionPlace, waiting } from '../session-obje
 
 const CONCURRENCY = 16
 
+/** Failpoints of taking objects away; each is passed once per object. */
+export const RECLAIM_FAILPOINTS: readonly string[] = ['reclaim:buried', 'reclaim:pack-deleted']
+
 /** The objects of one session, for reclaim. */
 export class SessionReclaimStore implements ReclaimStore {
   readonly #commits: CommitStore
@@ -27,6 +30,7 @@ export class SessionReclaimStore implements ReclaimStore {
   readonly #place: SessionPlace
   readonly #clock: Clock
   readonly #signal: AbortSignal | undefined
+  readonly #failpoint: Failpoint
   /** Generations that aren't tombstones, below {@link #seenBelow}; undefined before the first listing. */
   #unburied: Set<number> | undefined
   #seenBelow = 0
@@ -34,13 +38,18 @@ export class SessionReclaimStore implements ReclaimStore {
   constructor(
     commits: CommitStore,
     objects: SessionObjects,
-    { clock, signal }: { clock: Clock; signal?: AbortSignal | undefined },
+    {
+      clock,
+      signal,
+      failpoint = noFailpoint,
+    }: { clock: Clock; signal?: AbortSignal | undefined; failpoint?: Failpoint | undefined },
   ) {
     this.#commits = commits
     this.#objects = objects
     this.#place = objects.place
     this.#clock = clock
     this.#signal = signal
+    this.#failpoint = failpoint
   }
 
   list(folder: number): Promise<readonly number[]> {
@@ -88,10 +97,12 @@ export class SessionReclaimStore implements ReclaimStore {
     const tombstone = encodeTombstone({ sessionId, generation, atMs: this.#clock.now() })
     await this.#objects.put(commitKey(root, generation), tombstone, this.#signal)
     this.#unburied?.delete(generation)
+    await this.#failpoint('reclaim:buried')
   }
 
-  deletePack(pack: PackName): Promise<void> {
-    return this.#place.store.delete(packKey(this.#place.root, pack), waiting(this.#signal))
+  async deletePack(pack: PackName): Promise<void> {
+    await this.#place.store.delete(packKey(this.#place.root, pack), waiting(this.#signal))
+    await this.#failpoint('reclaim:pack-deleted')
   }
 
   async #listUnburied(below: number): Promise<Set<number>> {

@@ -1,0 +1,3 @@
+import { describeChangeFaults } from './change-faults-suite.ts'
+
+describeChangeFaults(7)
