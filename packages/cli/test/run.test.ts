@@ -126,6 +126,58 @@ describe('nexus replay', () => {
       /^turn 2, event \d+ differs\n  session: io.output .*I said.*\n  replay:  io.output .*you said/,
     )
   })
+
+  it('branches from a turn under another configuration, and tells what became different', async () => {
+    const dir = tempDir()
+    const config = configIn(dir, scripted)
+    const chat = await run(['-c', config, '--json'], ['write a.txt', 'hello'])
+    const sessionId = String(events(chat.lines)[0]?.['id'])
+    const other = join(dir, 'other.yaml')
+    writeFileSync(other, readFileSync(config, 'utf8').replace('you said', 'I heard'))
+    const human = recorded()
+    const keep = join(dir, 'kept')
+    expect(await main(['replay', sessionId, '-c', other, '--from-turn', '2', '--keep', keep], human)).toBe(0)
+    expect(human.lines).toEqual([
+      'turn 2  hello',
+      '  - llm.response  you said hello',
+      '  - io.output  you said hello',
+      '  + llm.response  I heard hello',
+      '  + io.output  I heard hello',
+      'files: the same',
+      'totals:',
+      expect.stringMatching(/^ {2}turns {3}2 -> 2$/),
+      expect.stringMatching(/^ {2}tokens {2}\d+ -> \d+$/),
+      '  cost    0 USD -> 0 USD',
+      expect.stringMatching(/^kept in /),
+    ])
+    expect(readFileSync(join(keep, 'sessions', sessionId, 'files', 'a.txt'), 'utf8')).toBe('x')
+    const json = recorded()
+    expect(await main(['replay', sessionId, '-c', other, '--from-turn', '1', '--json'], json)).toBe(0)
+    expect(events(json.lines)).toMatchObject([
+      {
+        from_turn: 1,
+        turns: [
+          { turn: 1, same: true },
+          { turn: 2, same: false },
+        ],
+        files: [],
+        not_rebuilt: [],
+      },
+    ])
+    const wrong = recorded()
+    expect(await main(['replay', sessionId, '-c', other, '--from-turn', '9'], wrong)).toBe(2)
+    expect(wrong.notes.join('\n')).toContain('the session has 2')
+  })
+
+  it('needs nothing of what the run was told on its command line', async () => {
+    const dir = tempDir()
+    const script = join(dir, 'script.yaml')
+    writeFileSync(script, '- steps: [{ content: from the file }]')
+    const chat = await run(['-c', configIn(dir), '--script', script, '--json', '--input', 'x'])
+    const sessionId = String(events(chat.lines)[0]?.['id'])
+    const same = recorded()
+    expect(await main(['replay', sessionId, '-c', join(dir, 'config.yaml')], same)).toBe(0)
+  })
 })
 
 describe('Ctrl-C', () => {

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Backend } from '@nexus/objectstore'
 import { noFailpoint, systemClock, type Clock, type Failpoint, type Logger } from '@nexus/host'
 import type { Plugin } from './plugins/plugin.ts'
+import type { Replaying } from './plugins/plugin-bus.ts'
 
 /** What an embedder may bring besides the configuration. */
 export interface EngineOptions {
@@ -46,10 +47,10 @@ export interface ResolvedOptions extends Readonly<Required<Defaulted>> {
   /** Unique to this run; in manifests, owner markers and plugin contexts. */
   readonly instanceId: string
   /** The run is a replay: plugins' handlers of side effects are left out. */
-  readonly replaying: boolean
+  readonly replaying: Replaying
 }
 
-export function resolveOptions(given: EngineOptions, logger: Logger, replaying: boolean): ResolvedOptions {
+export function resolveOptions(given: EngineOptions, logger: Logger, replaying: Replaying): ResolvedOptions {
   return {
     plugins: given.plugins ?? [],
     backend: given.backend,

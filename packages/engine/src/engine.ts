@@ -8,13 +8,17 @@ import type * as runSession from './run-session.ts'
 import { generateSessionId, validateSessionId } from '@nexus/durability/names'
 import type { CommitOptions, SnapshotResult } from '@nexus/durability'
 import { resolveOptions, type EngineOptions, type ResolvedOptions, type StopOptions } from './engine-options.ts'
+import { InputLine, type InputOutcome } from './lifecycle/input-line.ts'
 import type { RunningSession } from './lifecycle/running-session.ts'
 import { watchTermination } from './lifecycle/signals.ts'
 import { createPinoLogger } from './pino-logger.ts'
+import type { Replaying } from './plugins/plugin-bus.ts'
 import type { SessionJournal } from './plugins/plugin-views.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
+import type { BranchOptions, BranchReport } from './replay/branch-report.ts'
 import type { ReplayOptions, ReplayReport } from './replay/replay-report.ts'
-import { engineStatus, type EngineStatus, type InputOutcome, type Phase } from './status.ts'
+import type { OpenScratch } from './replay/scratch.ts'
+import { engineStatus, type EngineStatus, type Phase } from './status.ts'
 
 /**
  * One run of one session: boot it, give it inputs, commit, stop or abandon it.
@@ -33,8 +37,7 @@ export class Engine {
   #booting: Promise<void> | undefined
   #stopping: Promise<void> | undefined
   #abandoning: Promise<void> | undefined
-  /** Settles when every input so far has been dealt with. */
-  #lastInput: Promise<unknown> = Promise.resolve()
+  readonly #inputs: InputLine
   #hasNotedOpenTurn = false
   /** An end was asked for and did not wait any longer for the boot. */
   #isGivenUp = false
@@ -63,6 +66,11 @@ export class Engine {
       logger: options.logger,
       asyncContext: given.asyncContext ?? false,
     })
+    this.#inputs = new InputLine(this.#bus, () => {
+      const lost = this.#refusal()
+      if (lost === undefined) void this.#running
+      return lost
+    })
   }
 
   /** Reads the configuration from a YAML file. Rejects as {@link Engine.fromYaml}, and when the file can't be read. */
@@ -87,24 +95,37 @@ export class Engine {
    * Takes the completed turns of a session once more, in a scratch session: what models, tools and people said then is said
    * again, and nothing outside of it is asked. The session itself is only read.
    *
+   * With `fromTurn` it branches: the turns before are taken as they were, and from that turn on the inputs are given to a
+   * session that runs for real, under another configuration if one is given; the report says what became different.
+   *
    * @param config as {@link Engine.fromConfig} takes it, or the path of a file
-   * @throws `NOT_FOUND` when the session isn't on this machine, `UNAVAILABLE` when a turn takes too long, the signal's reason
+   * @throws `NOT_FOUND` when the session isn't on this machine, `UNAVAILABLE` when a turn takes too long, `INVALID_ARGUMENT` for
+   *   a turn that the session hasn't, the signal's reason
    * @see docs/guides/replay.md
    */
   static async replay(
     sessionId: string,
+    config: ConfigInput | string | undefined,
+    options: BranchOptions,
+  ): Promise<BranchReport>
+  static async replay(sessionId: string, config?: ConfigInput | string, options?: ReplayOptions): Promise<ReplayReport>
+  static async replay(
+    sessionId: string,
     config: ConfigInput | string = {},
-    options: ReplayOptions = {},
-  ): Promise<ReplayReport> {
-    const given = { backendGiven: true }
-    const loaded = await (typeof config === 'string' ? loadConfigFile(config, given) : configFromObject(config, given))
+    options: ReplayOptions | BranchOptions = {},
+  ): Promise<ReplayReport | BranchReport> {
+    const id = validateSessionId(sessionId)
+    const loaded = await loadForReplay(config)
+    const open: OpenScratch = (...scratch) => Engine.#create(...scratch)
+    if ('fromTurn' in options) {
+      const { branchSession } = await import('./replay/branch-session.ts')
+      return await branchSession(id, loaded, await loadForReplay(options.config ?? config), options, open)
+    }
     const { replaySession } = await import('./replay/replay-session.ts')
-    return await replaySession(validateSessionId(sessionId), loaded, options, (...scratch) =>
-      Engine.#create(...scratch),
-    )
+    return await replaySession(id, loaded, options, open)
   }
 
-  static async #create(loaded: LoadedConfig, options: EngineOptions, replaying = false): Promise<Engine> {
+  static async #create(loaded: LoadedConfig, options: EngineOptions, replaying: Replaying = false): Promise<Engine> {
     const logger = options.logger ?? (await createPinoLogger(loaded.config.core.logLevel))
     for (const warning of loaded.warnings) logger.warn({ path: loaded.path }, warning)
     return new Engine(loaded, options, resolveOptions(options, logger, replaying))
@@ -186,7 +207,7 @@ export class Engine {
     startRetention(session, this.#options)
     const { openTurn, loaded } = session
     if (openTurn?.partialInput !== undefined && loaded.config.core.sessions.restart !== 'discard') {
-      void this.#inTurn(() => refirePartialTurn(openTurn, this.#bus, this.#options.logger))
+      void this.#inputs.inTurn(() => refirePartialTurn(openTurn, this.#bus, this.#options.logger))
     }
   }
 
@@ -240,46 +261,23 @@ export class Engine {
    * Offers an input: first to the gates (`before:io.input`), then to the agent (`io.input`). Resolves when its handlers
    * have finished, and tells how many failed.
    *
-   * One input at a time: another one waits, gates included, until the handlers of the one before have finished. So a handler of
-   * an input may submit the next one but must not wait for it: it would wait for itself.
+   * One input at a time: another one waits, gates included, until the handlers of the one before have finished, unless an
+   * agent that is busy refuses it at once (`before:io.wait`). So a handler of an input may submit the next one but must not
+   * wait for it: it would wait for itself.
    */
   async submitInput(content: string, files: readonly unknown[] = []): Promise<InputOutcome> {
     const lost = this.#refusal()
     if (lost !== undefined) return lost
     const payload = { content, session_id: this.#running.id, ...(files.length === 0 ? {} : { files }) }
-    return await this.#inTurn(async () => {
-      // The session may have ended, or been lost, while this input waited.
-      const late = this.#refusal()
-      if (late !== undefined) return late
-      void this.#running
-      const failures: unknown[] = []
-      const onFailure = (error: unknown): void => void failures.push(error)
-      const { vetoed, reason } = await this.#bus.emitVetoable('before:io.input', payload, { onFailure })
-      let turnError: string | undefined
-      if (!vetoed) {
-        const heed = this.#bus.subscribe('agent.turn.end', ({ payload: { error } }) => void (turnError = error))
-        await this.#bus.emit('io.input', payload, { onFailure }).finally(heed)
-        this.#noteOpenTurn()
-      }
-      return {
-        accepted: !vetoed,
-        ...(reason === undefined ? {} : { reason }),
-        ...(turnError === undefined ? {} : { turnError }),
-        ...(failures.length === 0 ? {} : { failed: failures.length, error: failures[0] }),
-      }
-    })
+    const outcome = await this.#inputs.submit(payload)
+    if (outcome.accepted) this.#noteOpenTurn()
+    return outcome
   }
 
   /** A session that another host or process has takes no input, whatever the failure policy. */
   #refusal(): InputOutcome | undefined {
     const { isLost, reason } = this.#fence
     return isLost && reason !== undefined ? { accepted: false, reason: reason.message } : undefined
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const turn = this.#lastInput.then(work)
-    this.#lastInput = turn.catch(() => undefined)
-    return turn
   }
 
   /** An agent may go on in the background; one that never ends a turn, or misspells its end, is never stored before the stop. */
@@ -391,4 +389,10 @@ export class Engine {
     }
     return this.#session
   }
+}
+
+/** No store is opened for a replay, so its driver may be missing. */
+async function loadForReplay(given: ConfigInput | string): Promise<LoadedConfig> {
+  const options = { backendGiven: true }
+  return await (typeof given === 'string' ? loadConfigFile(given, options) : configFromObject(given, options))
 }

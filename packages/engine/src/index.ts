@@ -4,9 +4,18 @@ export { isNexusError, NexusError, type ErrorCode } from '@nexus/errors'
 // A run: boot it, give it inputs, commit, stop
 export { Engine } from './engine.ts'
 export type { EngineOptions, StopOptions } from './engine-options.ts'
-export type { EngineStatus, InputOutcome, Phase } from './status.ts'
+export type { InputOutcome } from './lifecycle/input-line.ts'
+export type { EngineStatus, Phase } from './status.ts'
 
 // A session, taken once more
+export type {
+  BranchedTurn,
+  BranchOptions,
+  BranchReport,
+  ChangedFile,
+  FileState,
+  SessionTotals,
+} from './replay/branch-report.ts'
 export type { ReplayDifference, ReplayedEvent, ReplayOptions, ReplayReport } from './replay/replay-report.ts'
 
 // A session without plugins: a directory that survives

@@ -3,19 +3,6 @@ import type { DurabilityStatus } from '@nexus/durability'
 import type { Fence } from '@nexus/host'
 import type { RunningSession } from './lifecycle/running-session.ts'
 
-/** The answer to an input. */
-export interface InputOutcome {
-  accepted: boolean
-  /** Why not. */
-  reason?: string
-  /** How many of its handlers threw; absent when none did. The others ran, and each failure became one `core.error`. */
-  failed?: number
-  /** What the first of them threw. */
-  error?: unknown
-  /** Why its turn failed or was cancelled, as its `agent.turn.end` says; absent when it went well. */
-  turnError?: string
-}
-
 /** Where a run is. `failed`: its boot failed and gave everything back. `lost`: another host or process has the session. */
 export type Phase = 'new' | 'booting' | 'running' | 'lost' | 'stopping' | 'stopped' | 'abandoned' | 'failed'
 

@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
-import { Engine, type Plugin, silentLogger } from '@nexus/engine'
+import { Engine, type Plugin, type ReplayReport, silentLogger } from '@nexus/engine'
 import { expect, it, onTestFinished } from 'vitest'
-import { type Conversation, hold, SESSION_ID } from './fifty-turns.ts'
+import { agent, type Conversation, hold, SESSION_ID } from './fifty-turns.ts'
 
 /** How often a conversation is killed. */
 const KILLS = Number(process.env['NEXUS_CONVERSATION_KILLS'] ?? 3)
@@ -45,6 +45,11 @@ async function heldInProcess(conversation: Conversation): Promise<NodeJS.Signals
       else reject(new Error(`the process ended with ${code ?? signal}: ${stderr}`))
     })
   })
+}
+
+async function replayed(dir: string): Promise<ReplayReport> {
+  const core = { sessions: { root: join(dir, 'sessions') }, storage: { root: dir } }
+  return await Engine.replay(SESSION_ID, { core }, { plugins: agent(), logger: silentLogger })
 }
 
 /** Everything that the conversation left, whatever the kills. */
@@ -99,6 +104,11 @@ it.each(LAYOUTS)(
     }
     expect(kills).toBeGreaterThan(KILLS / 4)
     await heldInProcess({ dir: killed, layout, turns: TURNS })
+    // Before anything boots there again: the journal as the conversation left it.
+    const replays = await Promise.all([replayed(killed), replayed(reference)])
     expect(await left(killed)).toEqual(await left(reference))
+    const same = { turns: TURNS, events: expect.any(Number) as unknown }
+    expect(replays).toEqual([same, same])
+    expect(replays[1]?.events).toBeGreaterThan(TURNS * 20)
   },
 )

@@ -37,16 +37,17 @@ const answers = [
   },
 ]
 
+export const agent = (): Plugin[] => [
+  tokenBudget(),
+  conversationMemory(),
+  agentLoop(),
+  fileTools(),
+  noteTools(),
+  scriptedModel(),
+]
+
 /** Boots the session, takes the turns that it hasn't taken yet, and stops. Resolves when the session is complete. */
 export async function hold({ dir, layout, turns, killAt }: Conversation): Promise<void> {
-  const plugins: Plugin[] = [
-    tokenBudget(),
-    conversationMemory(),
-    agentLoop(),
-    fileTools(),
-    noteTools(),
-    scriptedModel(),
-  ]
   let points = 0
   const point = (): void => {
     if (++points === killAt) process.kill(process.pid, 'SIGKILL')
@@ -65,7 +66,7 @@ export async function hold({ dir, layout, turns, killAt }: Conversation): Promis
         'nexus.memory.conversation': { max_messages: 120, keep_messages: 60 },
       },
     },
-    { plugins, logger: silentLogger, failpoint: point, recallSessionId: SESSION_ID },
+    { plugins: agent(), logger: silentLogger, failpoint: point, recallSessionId: SESSION_ID },
   )
   engine.bus.subscribeAll(({ type }: NexusEvent) => type !== 'core.tick' && point())
   await engine.boot()

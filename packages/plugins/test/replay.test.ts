@@ -1,5 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { type ConfigInput, Engine, type Plugin, type ReplayReport, silentLogger } from '@nexus/engine'
 import { describe, expect, it } from 'vitest'
 import { agentLoop, cancelControl, conversationMemory, fileTools, noteTools, scriptedModel } from '../src/index.ts'
@@ -109,6 +109,112 @@ describe('a replay', () => {
     await engine.submitInput('hello')
     await engine.stop()
     expect(await replay(lab, engine, plugins())).toEqual({ turns: 3, events: expect.any(Number) as unknown })
+  })
+
+  it('cancels where a tool never noticed that it was cancelled', async () => {
+    const lab = new Lab()
+    const control = cancelControl()
+    let isHeld = false
+    const deaf: Plugin = {
+      id: 'test.deaf',
+      name: 'Deaf',
+      version: '1',
+      init: ({ bus }) =>
+        void bus.subscribe('tool.invoke', ({ payload }) => {
+          isHeld = payload.name === 'no_such_tool'
+          return isHeld ? new Promise(() => undefined) : undefined
+        }),
+    }
+    const plugins = (): Plugin[] => agent(scriptedModel(), control.plugin, deaf)
+    const engine = await lab.engine({ plugins: plugins(), blocks, engine: { shutdown: { drain_timeout: '500ms' } } })
+    const cancelled = engine.submitInput('note one')
+    await until(() => isHeld)
+    await control.cancel('enough')
+    expect(await cancelled).toEqual({ accepted: true, turnError: 'turn turn-1 was cancelled: enough' })
+    await engine.submitInput('hello')
+    await engine.stop()
+    expect(await replay(lab, engine, plugins())).toEqual({ turns: 2, events: expect.any(Number) as unknown })
+  })
+
+  it.each([false, true])('compacts the conversation where that happened (by a model: %s)', async (summarize) => {
+    const lab = new Lab()
+    const model = whimsicalModel()
+    const memory = { 'nexus.memory.conversation': { max_messages: 4, keep_messages: 2, summarize } }
+    const engine = await lab.engine({ plugins: agent(model.plugin), blocks: memory })
+    for (const input of ['one', 'two', 'three', 'four']) await engine.submitInput(input)
+    await engine.stop()
+    const calls = model.calls()
+    expect(calls).toBeGreaterThan(summarize ? 4 : 3)
+    expect(readFileSync(journalOf(lab, engine), 'utf8').includes('"role":"summary"')).toBe(summarize)
+    const report = await replay(lab, engine, agent(model.plugin))
+    expect(report).toEqual({ turns: 4, events: expect.any(Number) as unknown })
+    expect(model.calls()).toBe(calls)
+    // What follows from the end of a turn is compared, too.
+    const path = journalOf(lab, engine)
+    writeFileSync(path, readFileSync(path, 'utf8').replace('"type":"io.history.replay"', '"type":"io.history.other"'))
+    expect(await replay(lab, engine, agent(model.plugin))).toMatchObject({
+      firstDifference: { turn: 3, found: { type: 'io.history.replay' } },
+    })
+  })
+
+  it('refuses what gates refused, for reasons of their own or not, and asks them the same', async () => {
+    const lab = new Lab()
+    let isOpen = false
+    let asked = 0
+    const gate: Plugin = {
+      id: 'test.gate',
+      name: 'Gate',
+      version: '1',
+      init: ({ bus }) => {
+        bus.subscribe(
+          'before:io.input',
+          async (event) => {
+            await event.emit<string>('test.asked', { count: ++asked })
+            if (event.payload.content === 'bad') return { vetoed: true, reason: 'bad' }
+            return isOpen ? undefined : { vetoed: true, reason: 'closed' }
+          },
+          { priority: 5 },
+        )
+        bus.subscribe('before:tool.invoke', ({ payload }) =>
+          payload.name === 'no_such_tool' && isOpen ? { vetoed: true, reason: 'not now' } : undefined,
+        )
+      },
+    }
+    const plugins = (): Plugin[] => agent(scriptedModel(), gate)
+    const engine = await lab.engine({ plugins: plugins(), blocks })
+    const outcomes = []
+    for (const input of ['hello', 'open', 'bad', 'note one', 'bad']) {
+      if (input === 'open') isOpen = true
+      else outcomes.push((await engine.submitInput(input)).accepted)
+    }
+    await engine.stop()
+    expect(outcomes).toEqual([false, false, true, false])
+    // The first refusal and that of the tool came from outside: the gate itself would let both pass now.
+    isOpen = true
+    asked = 0
+    const closed = journalOf(lab, engine)
+    expect(readFileSync(closed, 'utf8')).toContain('"veto_reason":"not now"')
+    expect(await replay(lab, engine, plugins())).toEqual({ turns: 1, events: expect.any(Number) as unknown })
+    expect(asked).toBe(4)
+    isOpen = false
+    asked = 0
+    expect(await replay(lab, engine, plugins())).toMatchObject({
+      turns: 0,
+      firstDifference: { expected: { type: 'before:io.input' }, found: { vetoed: true, reason: 'closed' } },
+    })
+  })
+
+  it('keeps what tools answered by their arguments', async () => {
+    const lab = new Lab()
+    const engine = await lab.engine({ plugins: agent(scriptedModel()), blocks })
+    await engine.submitInput('note one')
+    const cache = join(dirname(journalOf(lab, engine)), 'cache')
+    const [kept = ''] = readdirSync(join(cache, 'list_files'))
+    expect(JSON.parse(readFileSync(join(cache, 'list_files', kept), 'utf8'))).toMatchObject({
+      tool: 'list_files',
+      result: { id: 'call-turn-1-2-1', output: 'no files' },
+    })
+    expect(readdirSync(cache).toSorted()).toEqual(['add_note', 'list_files'])
   })
 
   it('counts an input that was interrupted and given again once', async () => {

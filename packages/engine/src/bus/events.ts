@@ -78,6 +78,16 @@ const OWN_EVENTS = {
       session_id: { kind: 'string', doc: 'Id of the session.' },
     },
   },
+  'io.wait': {
+    summary:
+      'An input came by `submitInput` while the one before it was being handled, and waits. Whoever vetoes `before:io.wait` has it refused instead.',
+    vetoable: true,
+    fields: {
+      content: { kind: 'string', doc: 'The text.' },
+      files: { kind: 'any[]', doc: 'Attachments, as they were submitted.', optional: true },
+      session_id: { kind: 'string', doc: 'Id of the session.' },
+    },
+  },
   'io.output': {
     summary: 'Output of the agent.',
     fields: {

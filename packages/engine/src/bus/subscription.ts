@@ -12,6 +12,11 @@ export interface SubscribeOptions<P = unknown> {
    * `tool.invoke`, ...) are left out of a replay unless they say so. Default false.
    */
   observes?: boolean
+  /**
+   * What the handler does stays inside the session, such as writing its files. A branch of a session, whose files must be as
+   * they were, has it run again for the turns before the branch. Default false.
+   */
+  confined?: boolean
   /** Who subscribes: named in logs, in `core.error` and in the warning about shared priorities. */
   source?: string
 }

@@ -2,6 +2,10 @@ import type { EmitOptions, EventEmitting, EventHandler, NexusEvent, VetoOutcome 
 import type { EventSubscribing } from '../bus/event-bus.ts'
 import type { AnyEventType, PayloadOf } from '../bus/event-map.ts'
 import { isAnswer, isSideEffect } from '../bus/events.ts'
+import type { SubscribeOptions } from '../bus/subscription.ts'
+
+/** Whether a run is a replay, and whether it rebuilds what the session held. */
+export type Replaying = false | 'answers' | 'rebuilding'
 
 /** The bus as one plugin sees it: it can listen and speak, and nothing else. */
 export interface PluginBus extends EventEmitting, EventSubscribing {}
@@ -10,12 +14,13 @@ export interface PluginBus extends EventEmitting, EventSubscribing {}
  * Makes the bus of one plugin: what it emits, also through an event it handles, names the plugin as its source, and all its
  * subscriptions end together.
  *
- * @param replaying leaves out what would reach outside: handlers of side effects that don't only observe
+ * @param replaying leaves out handlers of side effects that don't only observe; `rebuilding` keeps those whose effect stays
+ *   inside the session
  */
 export function createPluginBus(
   bus: EventEmitting & EventSubscribing,
   source: string,
-  replaying = false,
+  replaying: Replaying = false,
 ): { readonly bus: PluginBus; readonly unsubscribeAll: () => void } {
   const subscriptions = new Set<() => void>()
   const sourced =
@@ -35,13 +40,18 @@ export function createPluginBus(
       emit: (type, payload, options) => bus.emit(type, payload, { source, ...options }),
       emitVetoable: (type, payload, options) => bus.emitVetoable(type, payload, { source, ...options }),
       subscribe: (type, handler, options) => {
-        if (replaying && options?.observes !== true && isSideEffect(type) && !isAnswer(type)) return () => undefined
+        if (isLeftOut(type, options, replaying)) return () => undefined
         return keep(bus.subscribe(type, sourced(handler), { source, ...options }))
       },
       subscribeAll: (handler, options) => keep(bus.subscribeAll(sourced(handler), { source, ...options })),
     }),
     unsubscribeAll: () => subscriptions.forEach((unsubscribe) => unsubscribe()),
   }
+}
+
+function isLeftOut(type: string, options: SubscribeOptions<never> = {}, replaying: Replaying): boolean {
+  if (replaying === false || options.observes === true || !isSideEffect(type) || isAnswer(type)) return false
+  return replaying !== 'rebuilding' || options.confined !== true
 }
 
 /** An event whose children name the plugin that handles it; it serialises like the one it stands for. */

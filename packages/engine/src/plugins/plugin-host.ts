@@ -7,7 +7,7 @@ import { type Clock, Deadline, type Logger } from '@nexus/host'
 import type { LoadedConfig } from '../config/load.ts'
 import type { SessionWorkspace } from '../session/workspace.ts'
 import { activePlugins, bootOrder } from './boot-order.ts'
-import { createPluginBus } from './plugin-bus.ts'
+import { createPluginBus, type Replaying } from './plugin-bus.ts'
 import { pluginConfigs } from './plugin-config.ts'
 import { viewJournal, viewSession, viewStorage } from './plugin-views.ts'
 import type { EngineInfo, Plugin, PluginContext } from './plugin.ts'
@@ -37,7 +37,7 @@ export interface PluginHostDeps {
   readonly storage: (scope: StorageScope, pluginId: string) => Storage
   readonly directories: PluginDirectories
   /** Handlers of side effects are left out. Default false. */
-  readonly replaying?: boolean
+  readonly replaying?: Replaying
   /** Default {@link PLUGIN_STEP_TIMEOUT_MS}. */
   readonly stepTimeoutMs?: number
 }

@@ -14,6 +14,10 @@ export interface ReplayOptions extends Pick<
 export interface ReplayedEvent {
   type: string
   payload: unknown
+  /** A gate refused it. */
+  vetoed?: true
+  /** Why. */
+  reason?: string
 }
 
 /** Where a replay went another way. */

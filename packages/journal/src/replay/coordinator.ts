@@ -18,6 +18,8 @@ export interface ReplayTarget {
 export interface ReplayOptions {
   /** How long one input may take, in milliseconds. Default {@link TURN_TIMEOUT_MS}. */
   turnTimeoutMs?: number
+  /** How many inputs are replayed; default: all. */
+  inputs?: number
   signal?: AbortSignal | undefined
   clock?: Clock
 }
@@ -117,7 +119,7 @@ export class Coordinator {
     refuseWhileWritten(this.#fs ?? nodeFs, this.#dir, 'journal.replay')
     const stash = await this.#openStash(options.signal)
     this.#stash = stash
-    const turns = this.#turns.completed
+    const turns = this.#turns.completed.slice(0, options.inputs)
     const floors = turns.map(({ above }) => above)
     for (let i = floors.length - 2; i >= 0; i--) floors[i] = Math.min(floors[i] ?? 0, floors[i + 1] ?? 0)
     try {
@@ -153,6 +155,11 @@ export class Coordinator {
     await within(target.emit('io.input', input.payload), { clock, deadlineMs: turnTimeoutMs, signal, late })
   }
 
+  /** Says that the turn being replayed has ended: from here on what was said after its end is given. */
+  turnEnded(): void {
+    this.#stash?.leave()
+  }
+
   /** The turn's next journaled `llm.response` payload; undefined when there is none, or no replay. */
   async llmResponse(): Promise<unknown> {
     return (await this.#stash?.take(({ type }) => type === 'llm.response'))?.payload
@@ -164,15 +171,19 @@ export class Coordinator {
   }
 
   /**
-   * The journaled `tool.result` payload of a call: from the tool cache when it has these arguments, else the turn's next
-   * one of that tool. Undefined when there is none, or no replay.
+   * The journaled `tool.result` payload of a call: from the tool cache when what it has for these arguments is of this very
+   * call, else the turn's next one of that tool. Undefined when there is none, or no replay.
+   *
+   * The cache holds the newest result of a tool for some arguments. Another turn, or another call of the same turn, may
+   * have been given another one.
    */
   async toolResult(call: ToolCall): Promise<unknown> {
     const stash = this.#stash
     if (!stash) return undefined
     // Taken even when the cache answers, so that a later call of the same tool does not get this one's result.
     const journaled = await this.#takeToolResult(stash, call)
-    return this.#cached(call) ?? journaled?.payload
+    const cached = this.#cached(call)
+    return isOf(cached, call, stash.turnId) ? cached : journaled?.payload
   }
 
   async #takeToolResult(stash: ResultStash, call: ToolCall): Promise<JournalEnvelope | undefined> {
@@ -193,4 +204,15 @@ export class Coordinator {
       throw error
     }
   }
+}
+
+/** Whether a kept result is that of a call. One that doesn't say whose it is goes by its arguments alone. */
+function isOf(result: unknown, { id }: ToolCall, turnId: unknown): boolean {
+  if (result === undefined) return false
+  const { id: itsId, turn_id: itsTurn } = (result ?? {}) as { id?: unknown; turn_id?: unknown }
+  return isSame(itsId, id) && isSame(itsTurn, turnId)
+}
+
+function isSame(one: unknown, other: unknown): boolean {
+  return one === undefined || other === undefined || one === other
 }

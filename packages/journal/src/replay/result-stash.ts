@@ -9,12 +9,17 @@ export class ResultStash {
   readonly #batches: AsyncIterator<JournalEnvelope[]>
   /** Answers read so far that this turn or a later one may want. */
   #ahead: JournalEnvelope[] = []
-  #turn: Omit<CompletedInput, 'input'> = { turnId: undefined, above: 0, upTo: 0 }
+  #turn: Omit<CompletedInput, 'input'> = { turnId: undefined, above: 0, upTo: 0, tailTo: 0 }
   #readSeq = 0
   #reading: Promise<unknown> = Promise.resolve()
 
   constructor(batches: AsyncIterator<JournalEnvelope[]>) {
     this.#batches = batches
+  }
+
+  /** The turn whose answers are given, as its events name it. */
+  get turnId(): unknown {
+    return this.#turn.turnId
   }
 
   /**
@@ -25,6 +30,12 @@ export class ResultStash {
   enter(turn: CompletedInput, floor: number): void {
     this.#turn = turn
     this.#ahead = this.#ahead.filter(({ seq }) => seq > floor)
+  }
+
+  /** From here on gives the answers to what was asked when the turn had ended: what was asked within it is not among them. */
+  leave(): void {
+    const { upTo, tailTo } = this.#turn
+    this.#turn = { ...this.#turn, above: upTo + 1, upTo: tailTo }
   }
 
   /** The turn's first answer that has not been taken and matches; undefined when it has none. */
@@ -55,7 +66,7 @@ export class ResultStash {
   }
 
   async close(): Promise<void> {
-    this.#turn = { ...this.#turn, upTo: 0 }
+    this.#turn = { ...this.#turn, upTo: 0, tailTo: 0 }
     await this.#batches.return?.()
   }
 }

@@ -21,6 +21,8 @@ export interface CompletedInput {
   /** Seqs of the turn's start and end. */
   above: number
   upTo: number
+  /** Seq up to which what followed from its end stands: the next turn begins behind it. */
+  tailTo: number
 }
 
 interface OpenedTurn {
@@ -69,6 +71,7 @@ export class Turns {
         break
       case 'agent.turn.start':
         this.#open = true
+        this.#closeTails(event.seq - 1)
         // Last in the order of starts, also when a turn of that id, or of none, was interrupted and is begun anew.
         this.#started.delete(fieldOf(event, 'turn_id'))
         this.#started.set(fieldOf(event, 'turn_id'), { inputs: this.#waiting.splice(0), startSeq: event.seq })
@@ -89,6 +92,13 @@ export class Turns {
     }
   }
 
+  #closeTails(at: number): void {
+    for (const turn of this.completed.toReversed()) {
+      if (turn.tailTo !== Infinity) return
+      turn.tailTo = at
+    }
+  }
+
   #end(event: JournalEnvelope): void {
     const turnId = fieldOf(event, 'turn_id')
     // An end without a start still answers what was asked before it.
@@ -96,7 +106,7 @@ export class Turns {
     const inputs = started?.inputs ?? (this.#open ? [] : this.#waiting.splice(0))
     this.#started.delete(turnId)
     for (const input of inputs) {
-      this.completed.push({ input, turnId, above: started?.startSeq ?? input.seq, upTo: event.seq })
+      this.completed.push({ input, turnId, above: started?.startSeq ?? input.seq, upTo: event.seq, tailTo: Infinity })
     }
     this.lastTurnBoundary = event.seq
     this.#open = false

@@ -186,6 +186,23 @@ describe('cancelling', () => {
     expect(requests.at(-1)?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'tool', 'user'])
     expect(requests.at(-1)?.messages[3]?.content).toMatch(/not answered/)
   })
+
+  it('ends the turn also where the tool takes no notice', async () => {
+    let running = false
+    const engine = await new Lab().engine({
+      plugins: agent(() => {
+        running = true
+        return new Promise(() => undefined)
+      }),
+      blocks,
+      engine: { shutdown: { drain_timeout: '200ms' } },
+    })
+    const turn = engine.submitInput('weather')
+    await until(() => running)
+    await cancel(engine, 'turn-1')
+    expect(await turn).toEqual({ accepted: true, turnError: 'turn turn-1 was cancelled: enough' })
+    expect(await engine.submitInput('hello')).toEqual({ accepted: true })
+  })
 })
 
 describe('a second input', () => {
@@ -202,6 +219,33 @@ describe('a second input', () => {
     })
     return { engine, release, starts: collect(engine, 'agent.turn.start') }
   }
+
+  it('is refused at once in its outcome', async () => {
+    const { engine, release, starts } = await heldEngine('refuse')
+    const first = engine.submitInput('weather')
+    // Also before the turn of the first one has begun.
+    const refused = { accepted: false, reason: 'a turn is under way: wait for it, or cancel it' }
+    expect(await engine.submitInput('hello')).toEqual(refused)
+    await until(() => starts.length === 1)
+    expect(await engine.submitInput('hello')).toEqual(refused)
+    release()
+    expect(await first).toEqual({ accepted: true })
+    expect(await engine.submitInput('hello')).toEqual({ accepted: true })
+    expect(starts).toHaveLength(2)
+  })
+
+  it('waits in its place where nobody refuses it, and says that it waits', async () => {
+    const { engine, release, starts } = await heldEngine('wait')
+    const waits = collect(engine, 'io.wait')
+    const inputs = ['weather', 'hello', 'call none'].map((input) => engine.submitInput(input))
+    await until(() => waits.length === 2)
+    release()
+    expect(await Promise.all(inputs)).toEqual(inputs.map(() => ({ accepted: true })))
+    expect(waits).toMatchObject([{ content: 'hello' }, { content: 'call none' }])
+    expect(starts).toHaveLength(3)
+    const said = (await conversation(engine)).filter(({ role }) => role === 'user').map(({ content }) => content)
+    expect(said).toEqual(['weather', 'hello', 'call none'])
+  })
 
   it('waits for the turn before it', async () => {
     const { engine, release, starts } = await heldEngine('wait')

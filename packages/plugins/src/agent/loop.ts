@@ -27,13 +27,17 @@ const schema = v.strictObject({
   system_prompt: v.optional(v.string(), ''),
   /** How often a turn may ask the model. */
   max_iterations: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1)), 25),
-  /** An input that comes on the bus while a turn is under way waits, or is vetoed. */
+  /** An input that comes while another one is being dealt with waits, or is refused. */
   second_input: v.optional(v.picklist(['wait', 'refuse']), 'wait'),
 })
 type Config = v.InferOutput<typeof schema>
 
 /** On `before:io.input`: before the engine's own gates. */
 const GATE_PRIORITY = 60
+const BUSY = { vetoed: true, reason: 'a turn is under way: wait for it, or cancel it' } as const
+
+/** How long what works for a turn may take to notice that it was cancelled; then the turn ends without it. */
+const CANCEL_GRACE_MS = 1000
 
 /**
  * `nexus.agent.loop`: answers an input by asking a model, running the tools that it calls, and asking again, until it
@@ -78,7 +82,9 @@ class AgentLoop {
       this.#history = payload.messages.filter(isMessage)
     })
     if (config.second_input === 'refuse') {
-      bus.subscribe('before:io.input', () => this.#refusal(), { priority: GATE_PRIORITY })
+      bus.subscribe('before:io.wait', () => BUSY, { priority: GATE_PRIORITY })
+      // An input that a program puts on the bus by itself waits nowhere.
+      bus.subscribe('before:io.input', () => (this.#waiting === 0 ? undefined : BUSY), { priority: GATE_PRIORITY })
     }
     bus.subscribe('io.input', (event) => this.#queue(event))
   }
@@ -88,14 +94,10 @@ class AgentLoop {
     this.#signals.close()
   }
 
-  #refusal(): { vetoed: true; reason: string } | undefined {
-    return this.#waiting === 0 ? undefined : { vetoed: true, reason: 'a turn is under way: wait for it, or cancel it' }
-  }
-
   #queue(event: NexusEvent<EventMap['io.input']>): Promise<void> {
     this.#waiting++
-    const turn = this.#last.then(() => this.#turn(event))
-    this.#last = turn.catch(() => undefined).finally(() => void this.#waiting--)
+    const turn = this.#last.then(() => this.#turn(event)).finally(() => void this.#waiting--)
+    this.#last = turn.catch(() => undefined)
     return turn
   }
 
@@ -154,7 +156,7 @@ class AgentLoop {
       throw new NexusError('PRECONDITION', reason ?? 'the request to the model was refused', { op: 'llm.request' })
     signal.throwIfAborted()
     try {
-      return await this.#models.ask(event, request)
+      return await orCancelled(this.#models.ask(event, request), signal)
     } finally {
       // What a cancelled request threw or lacked is no failure of its own.
       signal.throwIfAborted()
@@ -168,7 +170,8 @@ class AgentLoop {
     signal: AbortSignal,
   ): Promise<void> {
     signal.throwIfAborted()
-    const result = await this.#calls.call(event, { id, name, arguments: args, turn_id: turnId })
+    const call = this.#calls.call(event, { id, name, arguments: args, turn_id: turnId })
+    const result = await orCancelled(call, signal)
     this.#history.push(toolMessage(result, turnId))
     signal.throwIfAborted()
   }
@@ -176,4 +179,28 @@ class AgentLoop {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+/** What the work gives. Work that doesn't heed the signal is left behind: a turn that is cancelled always ends. */
+async function orCancelled<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const over = new AbortController()
+  try {
+    return await Promise.race([work, cancelled(signal, over.signal)])
+  } finally {
+    over.abort()
+    work.catch(() => undefined)
+  }
+}
+
+/** Rejects a while after the signal fires; never once it is over. */
+function cancelled(signal: AbortSignal, over: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    let timer: NodeJS.Timeout | undefined
+    const onAbort = (): void => {
+      timer = setTimeout(() => reject(signal.reason as Error), CANCEL_GRACE_MS)
+    }
+    if (signal.aborted) onAbort()
+    else signal.addEventListener('abort', onAbort, { once: true, signal: over })
+    over.addEventListener('abort', () => clearTimeout(timer), { once: true })
+  })
 }

@@ -1,4 +1,4 @@
-import type { EventMap, NexusEvent, Plugin, PluginContext } from '@nexus/engine'
+import type { EventEmitting, EventMap, NexusEvent, Plugin, PluginContext } from '@nexus/engine'
 import * as v from 'valibot'
 import { ModelCalls } from '../llm/ask-model.ts'
 import { FIRST } from '../turn/turn-signals.ts'
@@ -89,6 +89,9 @@ class ConversationMemory {
 
   async replay(): Promise<void> {
     if (this.#messages.length === 0) return
+    // The last run may have been killed between the end of its turn and the compaction. A summary waits for the next turn's
+    // end: a boot waits for no model.
+    if (this.#isTooLong && !this.#context.config.summarize) await this.#compact(this.#context.bus)
     await this.#context.bus.emit('io.history.replay', { messages: [...this.#messages] })
   }
 
@@ -134,16 +137,23 @@ class ConversationMemory {
 
   async #endTurn(event: NexusEvent<EventMap['agent.turn.end']>): Promise<void> {
     this.#requests.clear()
-    const { max_messages: maxMessages, keep_messages: keepMessages, summarize } = this.#context.config
-    if (maxMessages === 0 || this.#messages.length <= maxMessages) return
-    const messages = await compacted(
-      this.#messages,
-      keepMessages,
-      summarize ? (request) => this.#models.ask(event, request) : undefined,
-    )
-    if (messages.length >= this.#messages.length) return
-    await this.#rewrite(event, messages)
-    await event.emit('io.history.replay', { messages })
+    if (!this.#isTooLong || !(await this.#compact(event))) return
+    await event.emit('io.history.replay', { messages: [...this.#messages] })
+  }
+
+  get #isTooLong(): boolean {
+    const { max_messages: maxMessages } = this.#context.config
+    return maxMessages > 0 && this.#messages.length > maxMessages
+  }
+
+  /** Whether the conversation became shorter. */
+  async #compact(via: EventEmitting): Promise<boolean> {
+    const { keep_messages: keepMessages, summarize } = this.#context.config
+    const ask = summarize ? (request: EventMap['llm.request']) => this.#models.ask(via, request) : undefined
+    const messages = await compacted(this.#messages, keepMessages, ask)
+    if (messages.length >= this.#messages.length) return false
+    await this.#rewrite(via, messages)
+    return true
   }
 
   async #add(event: NexusEvent, message: Message): Promise<void> {
@@ -151,8 +161,8 @@ class ConversationMemory {
     await this.#file.append(message, event)
   }
 
-  async #rewrite(event: NexusEvent, messages: Message[]): Promise<void> {
+  async #rewrite(via: EventEmitting, messages: Message[]): Promise<void> {
     this.#messages = messages
-    await this.#file.rewrite(messages, event)
+    await this.#file.rewrite(messages, via)
   }
 }

@@ -28,7 +28,7 @@ export function fileTools(): Plugin {
     version: '1.0.0',
     configSchema: schema,
     init(context) {
-      tools = serveTools(context, toolsOf(context))
+      tools = serveTools(context, toolsOf(context), { confined: true })
     },
     ready: () => tools.announce(),
     shutdown: () => tools.close(),

@@ -28,7 +28,7 @@ export function noteTools(): Plugin {
     init(context) {
       const storage = context.storage(context.config.scope)
       storage.db.exec('CREATE VIRTUAL TABLE IF NOT EXISTS notes USING fts5(title, text)')
-      tools = serveTools(context, toolsOf(storage))
+      tools = serveTools(context, toolsOf(storage), { confined: true })
     },
     ready: () => tools.announce(),
     shutdown: () => tools.close(),

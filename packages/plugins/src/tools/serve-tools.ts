@@ -45,19 +45,28 @@ export interface ServedTools {
  * Makes a plugin answer `tool.invoke` of its tools: checks the arguments, runs the tool, emits `tool.result` through the
  * call. A tool that throws, or is called with wrong arguments, has a result that tells the model what was wrong. A call of a
  * cancelled turn ends with the result that it was cancelled.
+ *
+ * @param confined what the tools do stays inside the session: a branch of it has them run again to rebuild its files
  */
-export function serveTools(context: PluginContext, tools: readonly Tool[]): ServedTools {
-  const { bus } = context
+export function serveTools(
+  { bus }: PluginContext,
+  tools: readonly Tool[],
+  { confined = false }: { confined?: boolean } = {},
+): ServedTools {
   const signals = new TurnSignals(bus)
   const byName = new Map(tools.map((tool) => [tool.name, tool]))
-  bus.subscribe('tool.invoke', async (event) => {
-    const { id, name, arguments: args, turn_id } = event.payload
-    const tool = byName.get(name)
-    if (tool === undefined) return
-    const signal = signals.of(turn_id)
-    const result = await runTool(tool, args, { signal, turnId: turn_id })
-    await event.emit('tool.result', { id, name, ...result, ...(turn_id === undefined ? {} : { turn_id }) })
-  })
+  bus.subscribe(
+    'tool.invoke',
+    async (event) => {
+      const { id, name, arguments: args, turn_id } = event.payload
+      const tool = byName.get(name)
+      if (tool === undefined) return
+      const signal = signals.of(turn_id)
+      const result = await runTool(tool, args, { signal, turnId: turn_id })
+      await event.emit('tool.result', { id, name, ...result, ...(turn_id === undefined ? {} : { turn_id }) })
+    },
+    { confined },
+  )
   return {
     async announce() {
       for (const { name, description, parameters } of tools) {

@@ -35,7 +35,7 @@ export const FOLDERS = {
     'load-module.ts': [],
     frame: ['exit-codes.ts', 'load-module.ts', 'output.ts', 'usage-error.ts'],
     demo: ['exit-codes.ts', 'load-module.ts', 'output.ts'],
-    run: ['output.ts', 'usage-error.ts'],
+    run: ['frame', 'output.ts', 'usage-error.ts'],
     commands: ['demo', 'exit-codes.ts', 'frame', 'load-module.ts', 'output.ts', 'run', 'usage-error.ts'],
     'commands/backend': ['exit-codes.ts', 'frame', 'usage-error.ts'],
     'commands/config': ['exit-codes.ts', 'frame', 'usage-error.ts'],
@@ -76,7 +76,7 @@ export const FOLDERS = {
       'session',
       'version.ts',
     ],
-    replay: ['bus', 'config', 'engine-options.ts'],
+    replay: ['bus', 'config', 'engine-options.ts', 'plugins', 'session'],
     '.': [
       'bus',
       'config',

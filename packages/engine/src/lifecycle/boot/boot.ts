@@ -9,6 +9,7 @@ import { JournalRecorder, subscribeJournalGate } from '../../event-recorder.ts'
 import { subscribeMeta } from '../../session/meta-events.ts'
 import { recount } from '../../session/recount.ts'
 import { subscribeTiming } from '../../session/timing.ts'
+import { subscribeToolResults } from '../../session/tool-results.ts'
 import { type BootStep, runSteps } from './step.ts'
 import { findDamage } from './find-damage.ts'
 import { joinDurability, tellOn } from './join-durability.ts'
@@ -158,6 +159,7 @@ export const BOOT_STEPS: readonly BootStep<Boot>[] = [
         // Before the totals: a turn that is counted has its line.
         subscribeTiming(bus, session.workspace, options.clock),
         subscribeMeta(bus, session.workspace),
+        subscribeToolResults(bus, join(session.dir, 'journal'), options.logger),
       ]
       const leave = (): void => unsubscribe.forEach((each) => each())
       session.background.signal.addEventListener('abort', leave, { once: true })
