@@ -14,9 +14,14 @@ import { tailCommand } from './commands/journal/tail.ts'
 import { verifyJournalCommand } from './commands/journal/verify.ts'
 import { replayCommand } from './commands/replay.ts'
 import { runCommand } from './commands/run.ts'
+import { diffCommand } from './commands/sessions/diff.ts'
 import { exportCommand } from './commands/sessions/export.ts'
+import { forkCommand } from './commands/sessions/fork.ts'
+import { historyCommand } from './commands/sessions/history.ts'
 import { importCommand } from './commands/sessions/import.ts'
 import { listCommand } from './commands/sessions/list.ts'
+import { purgeCommand } from './commands/sessions/purge.ts'
+import { restoreCommand } from './commands/sessions/restore.ts'
 import { rmCommand } from './commands/sessions/rm.ts'
 import { showCommand } from './commands/sessions/show.ts'
 import { verifyCommand } from './commands/sessions/verify.ts'
@@ -38,7 +43,19 @@ const GROUPS: readonly (readonly [string, string, readonly ((parent: Command, fr
   [
     'sessions',
     'Look at sessions, move and remove them.',
-    [listCommand, showCommand, verifyCommand, exportCommand, importCommand, rmCommand],
+    [
+      listCommand,
+      showCommand,
+      verifyCommand,
+      historyCommand,
+      restoreCommand,
+      forkCommand,
+      diffCommand,
+      exportCommand,
+      importCommand,
+      purgeCommand,
+      rmCommand,
+    ],
   ],
   [
     'journal',

@@ -2,6 +2,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from '@commander-js/extra-typings'
 import { NexusError } from '@nexus/errors'
+import { hasChain } from '@nexus/durability/tools'
+import { removeSession, sessionHistory } from '@nexus/engine/history'
 import { inspectSession, removeLocalSession, removeStoredSession, storedObjects } from '@nexus/inspect'
 import type { ExitCode } from '../../exit-codes.ts'
 import { withConsent } from '../../frame/confirm.ts'
@@ -9,6 +11,7 @@ import type { Context } from '../../frame/context.ts'
 import type { Frame } from '../../frame/frame.ts'
 import { counted } from '../../frame/text.ts'
 import { formatBytes } from '../../output.ts'
+import { versionedStore, withSessionLock } from './versioned-session.ts'
 
 /** Adds `nexus sessions rm`. */
 export function rmCommand(parent: Command, frame: Frame): void {
@@ -50,6 +53,7 @@ async function removeRemote(context: Context, id: string, force: boolean): Promi
       op: 'cli.rm',
     })
   }
+  if (await hasChain(store, id, context.signal)) return await removeChain(context, id, force)
   const objects = await storedObjects(store, id, context.signal)
   if (objects.length === 0)
     throw new NexusError('NOT_FOUND', `the store has nothing of session ${id}`, { op: 'cli.rm', key: id })
@@ -62,6 +66,27 @@ async function removeRemote(context: Context, id: string, force: boolean): Promi
   ]
   return await withConsent(context, { value, lines }, async () => {
     await removeStoredSession(store, id, { force, signal: context.signal })
+    return `session ${id} is gone from the store`
+  })
+}
+
+/** The last number stays, so that no host that stood still brings the session back. */
+async function removeChain(context: Context, id: string, force: boolean): Promise<ExitCode> {
+  const { store, options } = await versionedStore(context)
+  const { sessionsRoot } = await context.places()
+  // Says so where it is removed already.
+  await sessionHistory(store, id, { ...options, limit: 1 })
+  const where = `sessions/${id}.v`
+  const objects = await store.list(where, { signal: context.signal })
+  const bytes = objects.reduce((sum, { size }) => sum + size, 0)
+  const value = { id, place: 'store', where, objects: objects.length, bytes }
+  const lines = [
+    `removes session ${id} from the store (${store.name}): ${counted(objects.length, 'object')}, ${formatBytes(bytes)}`,
+    'a few bytes for each commit stay, which say that it was removed; nexus store gc --forget-removed takes them away',
+    existsSync(join(sessionsRoot, id)) ? 'the copy on this machine stays' : 'there is no copy on this machine',
+  ]
+  return await withConsent(context, { value, lines }, async () => {
+    await withSessionLock(context, id, { force, what: 'remove' }, () => removeSession(store, id, { ...options, force }))
     return `session ${id} is gone from the store`
   })
 }

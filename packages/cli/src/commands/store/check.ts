@@ -3,7 +3,7 @@ import { surveyStore } from '@nexus/inspect'
 import { EXIT } from '../../exit-codes.ts'
 import type { Frame } from '../../frame/frame.ts'
 import { counted } from '../../frame/text.ts'
-import { requireStore } from './require-store.ts'
+import { requireStore } from '../../frame/require-store.ts'
 
 /** Adds `nexus store check`. */
 export function checkStoreCommand(parent: Command, frame: Frame): void {

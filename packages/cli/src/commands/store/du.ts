@@ -3,7 +3,7 @@ import { surveyStore } from '@nexus/inspect'
 import { EXIT } from '../../exit-codes.ts'
 import type { Frame } from '../../frame/frame.ts'
 import { formatBytes } from '../../output.ts'
-import { requireStore } from './require-store.ts'
+import { requireStore } from '../../frame/require-store.ts'
 
 /** Adds `nexus store du`. */
 export function duCommand(parent: Command, frame: Frame): void {

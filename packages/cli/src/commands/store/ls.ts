@@ -2,7 +2,7 @@ import type { Command } from '@commander-js/extra-typings'
 import { EXIT } from '../../exit-codes.ts'
 import type { Frame } from '../../frame/frame.ts'
 import { exact } from '../../frame/text.ts'
-import { requireStore } from './require-store.ts'
+import { requireStore } from '../../frame/require-store.ts'
 
 /** Adds `nexus store ls`. */
 export function lsCommand(parent: Command, frame: Frame): void {

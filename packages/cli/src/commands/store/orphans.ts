@@ -4,7 +4,7 @@ import { EXIT } from '../../exit-codes.ts'
 import type { Frame } from '../../frame/frame.ts'
 import { counted } from '../../frame/text.ts'
 import { formatBytes } from '../../output.ts'
-import { requireStore } from './require-store.ts'
+import { requireStore } from '../../frame/require-store.ts'
 
 /** Adds `nexus store orphans`. */
 export function orphansCommand(parent: Command, frame: Frame): void {

@@ -16,6 +16,9 @@ import {
 
 /** What differs between two trees. Paths are sorted. */
 export interface SessionDiff {
+  /** What was compared. */
+  before: { id: string; generation: number }
+  after: { id: string; generation: number }
   added: string[]
   removed: string[]
   /** Other content, another mode, another target, or another kind. A time alone is no difference. */
@@ -48,12 +51,19 @@ export async function diffSessions(
         entriesBeside(a, digestsOf(b.pages)),
         entriesBeside(b, digestsOf(a.pages)),
       ])
-      return compare(entriesA, entriesB)
+      const sides = {
+        before: { id: before.id, generation: a.generation },
+        after: { id: after.id, generation: b.generation },
+      }
+      return { ...sides, ...compare(entriesA, entriesB) }
     }),
   )
 }
 
-function compare(before: ReadonlyMap<string, string>, after: ReadonlyMap<string, string>): SessionDiff {
+function compare(
+  before: ReadonlyMap<string, string>,
+  after: ReadonlyMap<string, string>,
+): Omit<SessionDiff, 'before' | 'after'> {
   const added = new Set<string>()
   const removed = new Set<string>()
   const changed = new Set<string>()

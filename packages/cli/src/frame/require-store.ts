@@ -1,6 +1,6 @@
 import type { ObjectStore } from '@nexus/objectstore'
-import type { Context } from '../../frame/context.ts'
-import { UsageError } from '../../usage-error.ts'
+import type { Context } from './context.ts'
+import { UsageError } from '../usage-error.ts'
 
 /** The configured object store. */
 export async function requireStore(context: Context): Promise<ObjectStore> {
