@@ -45,7 +45,9 @@ export class Fighter {
 
   async kill(): Promise<void> {
     this.#stopped = false
-    const exited = this.#process.exitCode !== null ? undefined : once(this.#process, 'exit')
+    const { exitCode, signalCode } = this.#process
+    if (exitCode !== null || signalCode !== null) return
+    const exited = once(this.#process, 'exit')
     this.#process.kill('SIGKILL')
     await exited
   }
