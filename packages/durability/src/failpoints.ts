@@ -1,6 +1,6 @@
 import { HYDRATE_FAILPOINTS } from './boot/hydrate.ts'
 import { MACHINE_RECORD_FAILPOINTS } from './boot/machine-record.ts'
-import { RESOLVE_TREE_FAILPOINTS } from './boot/resolve-tree.ts'
+import { RESOLVE_TREE_FAILPOINTS } from './boot/replace-tree.ts'
 import { SNAPSHOT_FAILPOINTS } from './commit/snapshot.ts'
 import { SHARED_PULL_FAILPOINTS } from './shared/shared-roots-pull.ts'
 import { SHARED_STORE_FAILPOINTS } from './shared/shared-roots-store.ts'

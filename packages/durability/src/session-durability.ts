@@ -4,7 +4,7 @@ import type { StorageManager } from '@nexus/storage'
 import { Deadline, raceSignal } from '@nexus/host'
 import { SessionBlobs } from './blobs/session-blobs.ts'
 import { probeStore } from './boot/store-probe.ts'
-import { resolveTree, type ResolveTreeOptions, type TreeResolution } from './boot/resolve-tree.ts'
+import { resolveTree, type TreeResolution } from './boot/resolve-tree.ts'
 import { CommitGuard } from './commit/commit-guard.ts'
 import type { SnapshotOutcome, SnapshotRequest } from './commit/snapshot-outcome.ts'
 import { SessionSnapshots } from './session-snapshots.ts'
@@ -21,7 +21,7 @@ import { identityOf, refuseOwnerAtBoot } from './owner/live-owner.ts'
 import { ownerConflictPayload } from './owner/owner-marker.ts'
 import { SessionOwner } from './owner/owner.ts'
 import { openRun, type RunContext, type SessionDurabilityOptions } from './run-context.ts'
-import { type ClaimOutcome, SessionClaim } from './session-claim.ts'
+import { bootChain, type SessionTree, type SessionTreeOptions } from './session-boot.ts'
 import { SharedRoots } from './shared/shared-roots.ts'
 import { refuseChain } from './versioned/refuse-chain.ts'
 
@@ -53,7 +53,7 @@ export function openSessionDurability(options: SessionDurabilityOptions): Sessio
 /**
  * Keeps one session of one run in the object store.
  *
- * In order: {@link probeStore}, `shared.hydrate()`, {@link resolveTree}, {@link claimOwner}, {@link attach},
+ * In order: {@link probeStore}, `shared.hydrate()`, `resolveTree`, {@link claimOwner}, {@link attach},
  * {@link raiseDeferred}; then {@link onBoundary} and {@link snapshot} while it runs; then {@link detachInputs} first and
  * {@link finish} last, or {@link abandon}. When the run's fence falls, everything on its way ends, and what is left to tell goes out.
  *
@@ -67,7 +67,6 @@ export class SessionDurability {
   readonly #tracker: TurnTracker
   readonly #recovery: RecoveryWorker
   readonly #ledger: StoreLedger
-  readonly #claim: SessionClaim
   readonly #owner: SessionOwner
   readonly #blobs: SessionBlobs
   readonly #snapshots: SessionSnapshots
@@ -103,7 +102,6 @@ export class SessionDurability {
       actions: this.#recoveryActions(),
     })
     this.#ledger = new StoreLedger(run, this.#gate, this.#guard, this.#recovery, () => this.shared.complete)
-    this.#claim = new SessionClaim(run, this.#ledger)
     this.#owner = this.#newOwner()
     this.#blobs = new SessionBlobs(run, { guard: this.#guard, ledger: this.#ledger, recovery: this.#recovery })
     this.#snapshots = new SessionSnapshots(run, {
@@ -140,41 +138,40 @@ export class SessionDurability {
   }
 
   /**
-   * Settles which tree the session runs on; see {@link resolveTree}. To be called with the lock of an existing tree held.
+   * Settles which tree the session runs on, and claims the session for it where the layout can; see {@link resolveTree} and
+   * {@link bootChain}. To be called with the lock of an existing tree held.
    *
-   * @param options `fresh`: the id was generated just now, so the store needn't be asked
+   * @throws what those throw; what `createTree` throws
    */
-  async resolveTree(options: ResolveTreeOptions & { fresh?: boolean }): Promise<TreeResolution> {
-    if (options.fresh === true) {
-      await this.#run.record.begin({})
-      return { tree: 'absent' }
-    }
+  async resolveTree(options: SessionTreeOptions): Promise<SessionTree> {
     const { layout, claims } = this.#run
-    if (layout.chain !== undefined && claims === 'if-free') await refuseOwnerAtBoot(this.#run, options.signal)
     const onUnreachable = (error: Error): void => {
       this.#unreachable = true
       this.#ledger.treeUnreachable(error)
     }
-    const resolver = { ...this.#run, onUnreachable }
-    const resolution = await resolveTree(resolver, options)
-    if (resolution.undecided !== undefined) this.#guard.postpone(resolution.undecided)
-    const { committed, store, sessionId } = this.#run
-    const isNew = resolution.undecided === undefined && committed.current === undefined
-    if (layout.chain === undefined && isNew) await refuseChain(store, sessionId, options.signal)
-    const claimed = await this.#claim.ofTree(resolution, resolver, options)
+    if (layout.chain === undefined) return await this.#resolvePlain(options, onUnreachable)
+    if (claims === 'if-free') await refuseOwnerAtBoot(this.#run, options.signal)
+    const found = await bootChain(this.#run, layout.chain, options, onUnreachable)
+    if (found.undecided !== undefined) this.#guard.postpone(found.undecided)
     // The claim holds what the store had: turns that only this tree has follow as soon as plugins are up.
-    if (claimed.owesTurns === true) this.#recovery.oweSnapshot()
-    return claimed
+    if (found.owesTurns === true) this.#recovery.oweSnapshot()
+    return found
   }
 
-  /**
-   * Claims a session whose tree was created just now; see {@link SessionClaim.ofNewTree}.
-   *
-   * @returns 'lost' when another host created the session at the same moment: its tree is to be resolved, in place of ours
-   * @throws under `strict`, the store's error
-   */
-  async claimNew(signal?: AbortSignal): Promise<ClaimOutcome> {
-    return await this.#claim.ofNewTree(signal)
+  async #resolvePlain(options: SessionTreeOptions, onUnreachable: (error: Error) => void): Promise<SessionTree> {
+    const { committed, store, sessionId, record } = this.#run
+    let found: TreeResolution = { tree: 'absent' }
+    if (options.fresh === true) await record.begin({})
+    else {
+      found = await resolveTree({ ...this.#run, onUnreachable }, options)
+      if (found.undecided !== undefined) this.#guard.postpone(found.undecided)
+      const isNew = found.undecided === undefined && committed.current === undefined
+      if (isNew) await refuseChain(store, sessionId, options.signal)
+    }
+    const { tree, ...rest } = found
+    if (tree !== 'absent') return { tree, ...rest }
+    await options.createTree()
+    return { tree: 'created', ...rest }
   }
 
   /** Reads the owner marker, judges it and writes ours. Never fails a boot; what it found is raised later. */

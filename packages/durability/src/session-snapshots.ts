@@ -93,6 +93,7 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
     const { journal, storage, record, committed, ...run } = this.#run
     const { guard } = this.#parts
     signal.throwIfAborted()
+    await guard.judgeLate(signal)
     const held = await this.#look(signal)
     await guard.check(held)
     const generation = 1 + Math.max(this.#highestGeneration, record.highestGeneration, held?.generation ?? 0)
@@ -113,7 +114,7 @@ export class SessionSnapshots implements SlotWork<SnapshotRequest, SnapshotOutco
       onlyIfNew: this.overwritten.length === 0 && batch.every(({ onlyIfNew }) => onlyIfNew === true),
       // Where commits form a chain, the tree's own record says what was sent from it.
       beforeCommit: async (pair) => (run.layout.chain === undefined ? await record.aboutToCommit(pair) : undefined),
-      lost: (winner) => guard.lost(winner),
+      lost: (winner, reason) => guard.lost(winner, reason),
       confirm: (ageMs) => guard.confirmIfOld(ageMs, signal, { generation, nonce }),
       ...(held === undefined ? {} : { committed: held }),
       ...(journal === undefined ? {} : { journal }),

@@ -5,7 +5,7 @@ import { ObjectStore, type ByteRange } from '@nexus/objectstore'
 import { openStorageManager, type StorageManager } from '@nexus/storage'
 import { EventBus } from '../../engine/src/bus/event-bus.ts'
 import { type Failpoint, silentLogger, systemClock } from '@nexus/host'
-import type { TreeResolution } from '../src/boot/resolve-tree.ts'
+import type { SessionTree } from '../src/session-boot.ts'
 import { openSessionDurability, type SessionDurability } from '../src/session-durability.ts'
 import { joinDurability, tellOn } from '../../engine/src/lifecycle/boot/join-durability.ts'
 import { JournalRecorder } from '../../engine/src/event-recorder.ts'
@@ -33,7 +33,7 @@ export interface CrashRun {
   dir: string
   durability: SessionDurability
   storage: StorageManager
-  resolution: TreeResolution
+  resolution: SessionTree
   /** Lines of the conversation. */
   turns(): string[]
   turn(id: string, work?: () => void): Promise<void>
@@ -72,9 +72,8 @@ export async function openCrashRun({
   const resolution = await durability.resolveTree({
     localExists: existsSync(dir),
     prepareStaging: async () => undefined,
+    createTree: async () => mkdirSync(dir, { mode: 0o700 }),
   })
-  mkdirSync(dir, { recursive: true, mode: 0o700 })
-  if (resolution.tree === 'absent') await durability.claimNew()
   await durability.claimOwner()
   const storage = openStorageManager({
     sessionDir: dir,

@@ -23,7 +23,11 @@ const durability = openSessionDurability({
   pid: process.pid,
 })
 mkdirSync(join(disk, 'sessions', 's1', 'journal'), { recursive: true })
-await durability.resolveTree({ localExists: true, prepareStaging: async () => undefined })
+await durability.resolveTree({
+  localExists: true,
+  prepareStaging: async () => undefined,
+  createTree: async () => undefined,
+})
 await durability.claimOwner()
 durability.attach({ tell: async () => undefined })
 await durability.raiseDeferred()

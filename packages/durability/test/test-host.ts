@@ -6,7 +6,7 @@ import { openStorageManager, type StorageManager } from '@nexus/storage'
 import { EventBus } from '../../engine/src/bus/event-bus.ts'
 import { openSessionDurability, type SessionDurability } from '../src/session-durability.ts'
 import type { SessionDurabilityOptions } from '../src/run-context.ts'
-import type { TreeResolution } from '../src/boot/resolve-tree.ts'
+import type { SessionTree } from '../src/session-boot.ts'
 import { joinDurability, tellOn } from '../../engine/src/lifecycle/boot/join-durability.ts'
 import { JournalRecorder } from '../../engine/src/event-recorder.ts'
 import { keepingLogger, type LoggedLine, type ManualClock } from '@nexus/host/testing'
@@ -24,6 +24,8 @@ export interface HostOptions extends Partial<SessionDurabilityOptions> {
   rotateBytes?: number
   /** A session that was generated just now. */
   fresh?: boolean
+  /** A session that was removed begins anew. */
+  beginAgain?: boolean
 }
 
 /** An event as it went over the bus. */
@@ -42,9 +44,7 @@ export class TestHost {
   readonly events: SeenEvent[] = []
   readonly lines: LoggedLine[]
   readonly durability: SessionDurability
-  resolution: TreeResolution | undefined
-  /** What became of the claim to a new session. */
-  claimed: 'claimed' | 'lost' | undefined
+  resolution: SessionTree | undefined
   journal!: JournalWriter
   storage!: StorageManager
   /** The process is gone: what it still had to do never happens. */
@@ -111,10 +111,10 @@ export class TestHost {
     this.resolution = await durability.resolveTree({
       localExists: existsSync(dir),
       prepareStaging: (staging) => Promise.resolve(writeFileSync(join(staging, 'session.lock'), '{}')),
+      createTree: async () => mkdirSync(dir, { mode: 0o700 }),
       ...(this.#options.fresh === undefined ? {} : { fresh: this.#options.fresh }),
+      ...(this.#options.beginAgain === undefined ? {} : { beginAgain: this.#options.beginAgain }),
     })
-    mkdirSync(dir, { recursive: true, mode: 0o700 })
-    if (this.resolution.tree === 'absent') this.claimed = await durability.claimNew()
     await durability.claimOwner()
     if (this.isDead) throw new Error('the process died')
     this.storage = openStorageManager({

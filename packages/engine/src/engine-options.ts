@@ -27,6 +27,11 @@ export interface EngineOptions {
   useConfigSnapshot?: boolean
   /** The session to resume. One that exists nowhere becomes a new, empty session of that id. */
   recallSessionId?: string
+  /**
+   * A session of `recallSessionId` that was removed from the store begins anew under its id. Default false: its boot rejects
+   * with `NOT_FOUND`, which says when it was removed.
+   */
+  beginAgain?: boolean
   /** How long a boot waits for a live holder of the session's lock, in milliseconds. Default 0: it is refused at once. */
   waitForLock?: number
   failpoint?: Failpoint
@@ -63,6 +68,7 @@ export function resolveOptions(given: EngineOptions, logger: Logger, replaying: 
     instanceId: randomUUID(),
     replaying,
     useConfigSnapshot: given.useConfigSnapshot ?? true,
+    beginAgain: given.beginAgain ?? false,
     waitForLock: given.waitForLock ?? 0,
     failpoint: given.failpoint ?? noFailpoint,
   }

@@ -19,6 +19,8 @@ export type StoreInput = NonNullable<NonNullable<ConfigInput['core']>['object_st
 export interface OpenSessionOptions {
   /** The session to go on with, or to begin under this id. Default: a new one with a generated id. */
   id?: string
+  /** A session of this id that was removed from the store begins anew. Default: `NOT_FOUND`, which says when it was removed. */
+  beginAgain?: boolean
   /** The data root: sessions live in `<root>/sessions`. Default: `~/.nexus`. */
   root?: string
   /** Where to commit to: an `object_store` block, or a backend as it is. Default: nowhere, the session is local. */
@@ -70,7 +72,7 @@ function isBackend(store: StoreInput | Backend): store is Backend {
  */
 export async function openSession(options: OpenSessionOptions = {}): Promise<Session> {
   refuseWrongOptions(options)
-  const { id, root, store, config: blocks, onEvent, logger, waitForLock } = options
+  const { id, beginAgain, root, store, config: blocks, onEvent, logger, waitForLock } = options
   const backend = store !== undefined && isBackend(store) ? store : undefined
   if (store !== undefined && Object.keys(store).length === 0) {
     refuse('store', 'it names no backend: leave it out for a session that is local only')
@@ -87,6 +89,7 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
   }
   const engine = await Engine.fromConfig(config, {
     ...(id === undefined ? {} : { recallSessionId: id }),
+    ...(beginAgain === undefined ? {} : { beginAgain }),
     ...(backend === undefined ? {} : { backend }),
     ...(logger === undefined ? {} : { logger }),
     ...(waitForLock === undefined ? {} : { waitForLock }),
@@ -119,6 +122,7 @@ const isFunction = (value: unknown): boolean => typeof value === 'function'
 /** What each option must be; {@link Engine.fromConfig} looks further into those that are configuration. */
 const OPTIONS: Readonly<Record<keyof OpenSessionOptions, readonly [must: string, is: (value: unknown) => boolean]>> = {
   id: ['a string', isText],
+  beginAgain: ['true or false', (value) => typeof value === 'boolean'],
   root: ['a path', isText],
   store: ['an object_store block or a Backend', isObject],
   config: ['an object with the blocks `journal` and `engine`', isBlocks],

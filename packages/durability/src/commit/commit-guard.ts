@@ -1,7 +1,7 @@
 import { join } from 'node:path'
-import { NexusError } from '@nexus/errors'
+import { isNexusError, NexusError } from '@nexus/errors'
 import type { MachineRecord } from '../boot/machine-record.ts'
-import { asTreeSays, judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
+import { heldRecord, judgeLocalTree, type TreeAtBoot } from '../boot/resolve-tree.ts'
 import { WHY_KEPT } from '../boot/tree-verdict.ts'
 import type { Committed, CommitHead, CommitPair } from '../tree/committed.ts'
 import type { RunContext } from '../run-context.ts'
@@ -44,6 +44,22 @@ export class CommitGuard {
   }
 
   /**
+   * Asks, where commits form a chain, what boot could not: whether this run's tree is the newest.
+   *
+   * @throws `FENCED` when it isn't, or the session is gone; the store's error
+   */
+  async judgeLate(signal: AbortSignal | undefined): Promise<void> {
+    const { layout, fence } = this.#run
+    fence.check()
+    if (this.#atBoot === undefined || layout.chain === undefined) return
+    const verdict = await layout.chain.judgeLate(signal)
+    if (verdict.is === 'serving') return
+    this.#announceStale(verdict.winner, await this.#hasTurnsOfItsOwn(this.#run.record.current))
+    this.#atBoot = undefined
+    this.lost(verdict.winner, verdict.reason)
+  }
+
+  /**
    * Passes when this run may commit on top of the generation that the store holds now.
    *
    * @throws `FENCED` when another host committed; `PRECONDITION` when the local tree may be torn and holds nothing new
@@ -52,8 +68,8 @@ export class CommitGuard {
     const { fence, record, committed, journal, layout } = this.#run
     fence.check()
     if (this.#atBoot !== undefined) await this.#decideAgain(held, this.#atBoot)
-    // Where commits form a chain, only the tree's own record knows the attempts whose answers were lost.
-    if (held !== undefined && !record.isOurs(held) && layout.chain?.holdsHead !== true) {
+    // Where commits form a chain, the number of the next one tells whose the session is.
+    if (held !== undefined && layout.chain === undefined && !record.isOurs(held)) {
       this.#lose({ generation: held.generation, nonce: held.nonce, instanceId: held.instance_id })
     } else if (held !== undefined && held.nonce !== record.current.committed?.nonce) {
       // One of our own commits whose answer was lost: it counts from now on.
@@ -92,10 +108,15 @@ export class CommitGuard {
     }
   }
 
-  /** Another host's commit has the number of ours: the run has ended as a writer. */
-  lost(winner: CommitHead | undefined): never {
+  /**
+   * Another host's commit has the number of ours: the run has ended as a writer.
+   *
+   * @param reason what is there instead of another host's commit: damage, or the end of the session
+   */
+  lost(winner: CommitHead | undefined, reason?: Error): never {
     const { fence, record, sessionId } = this.#run
-    this.#lose(winner ?? { generation: (record.current.committed?.generation ?? 0) + 1, nonce: '', instanceId: '' })
+    const next = (record.current.committed?.generation ?? 0) + 1
+    this.#lose(winner ?? { generation: next, nonce: '', instanceId: '' }, reason)
     fence.check()
     throw new NexusError('FENCED', `another host has session ${sessionId}`, {
       op: 'durability.snapshot',
@@ -113,7 +134,10 @@ export class CommitGuard {
 
   async #decideAgain(held: Committed | undefined, tree: TreeAtBoot): Promise<void> {
     const { record, bootId, staleLocal, onLost, sessionId, logger, layout } = this.#run
-    const verdict = judgeLocalTree(bootId, asTreeSays(record.current, held, layout.chain), held, tree)
+    const { chain } = layout
+    const isHeld = chain !== undefined && held !== undefined
+    const known = isHeld ? heldRecord(record.current, held, chain.treeBootId) : record.current
+    const verdict = judgeLocalTree(bootId, known, held, tree)
     // Turns of this run make a fork of a stale tree, and don't make a torn one whole.
     const forked = verdict.kind === 'stale' && (verdict.forked || (await this.#hasTurnsOfItsOwn(record.current)))
     if (verdict.kind === 'torn') {
@@ -142,6 +166,7 @@ export class CommitGuard {
     this.#atBoot = undefined
     if (verdict.kind === 'live' && held !== undefined) record.committed(held, held.journal.last_seq)
     record.adoptBoot(bootId)
+    await chain?.adopt()
   }
 
   async #hasTurnsOfItsOwn({ lastSeq }: Readonly<MachineRecord>): Promise<boolean> {
@@ -151,7 +176,7 @@ export class CommitGuard {
   }
 
   /** Plugins work on the tree, so it can't be set aside now; the next boot does that. */
-  #announceStale(held: Committed, forked: boolean): void {
+  #announceStale(held: CommitPair, forked: boolean): void {
     const { outbox, record, sessionId, sessionsRoot } = this.#run
     outbox.post('session.local.stale', {
       session_id: sessionId,
@@ -162,7 +187,7 @@ export class CommitGuard {
     })
   }
 
-  #lose(held: CommitHead): void {
+  #lose(held: CommitHead, reason?: Error): void {
     const { record, onLost, outbox, logger, fence, sessionId } = this.#run
     const ours = record.current.committed?.generation ?? 0
     // Generations only grow: a lower one was put by a host that had stood still, over commits that it never saw.
@@ -176,15 +201,29 @@ export class CommitGuard {
     )
     outbox.post('session.owner.lost', { session_id: sessionId, ...about })
     if (onLost === 'overwrite') return record.committed(held, record.current.lastSeq)
-    const theirs = `generation ${held.generation}${isForked ? `, over generation ${ours} of this run: the session has forked` : ''}`
-    fence.fall(
-      new NexusError(
-        'FENCED',
-        `session ${sessionId} was committed by instance ${held.instanceId || 'unknown'} (${theirs}) while this run held it; ` +
-          'this run has ended. Stop it: its tree is kept, and the next boot sets it aside',
-        { op: 'durability.snapshot', key: sessionId },
-      ),
-    )
+    fence.fall(reason === undefined ? this.#takenBy(held, isForked ? ours : undefined) : this.#ended(reason))
     fence.check()
+  }
+
+  #takenBy({ generation, instanceId }: CommitHead, forkedOver: number | undefined): NexusError {
+    const { sessionId } = this.#run
+    const over = forkedOver === undefined ? '' : `, over generation ${forkedOver} of this run: the session has forked`
+    return new NexusError(
+      'FENCED',
+      `session ${sessionId} was committed by instance ${instanceId || 'unknown'} (generation ${generation}${over}) while this run held it; ` +
+        'this run has ended. Stop it: its tree is kept, and the next boot sets it aside',
+      { op: 'durability.snapshot', key: sessionId },
+    )
+  }
+
+  #ended(reason: Error): NexusError {
+    const { sessionId } = this.#run
+    const isDamage = isNexusError(reason, 'CORRUPT') || isNexusError(reason, 'UNSUPPORTED')
+    const message = `session ${sessionId} can not be committed any more: ${reason.message}. This run has ended; its tree is kept`
+    return new NexusError(isDamage ? 'CORRUPT' : 'FENCED', message, {
+      op: 'durability.snapshot',
+      key: sessionId,
+      cause: reason,
+    })
   }
 }

@@ -22,8 +22,8 @@ import { createStagingDir, fromLocalFailure, removeStagingDir } from '../tree/st
 import { totalBytes, type Committed, type CommitHead, type CommitPair, type MixedFrom } from '../tree/committed.ts'
 import type { CapturedTree, CommitFence, Layout, LayoutCommit } from '../layout/layout.ts'
 
-export interface SnapshotOptions {
-  layout: Layout
+/** What a session's tree is captured with. */
+export interface CaptureOptions {
   sessionId: string
   /** Absolute path of the session tree. */
   sessionDir: string
@@ -45,6 +45,16 @@ export interface SnapshotOptions {
   trigger: CapturedTree['trigger']
   turnId?: string
   mixedFrom?: MixedFrom
+  signal?: AbortSignal | undefined
+  clock?: Clock
+  logger?: Logger
+  failpoint?: Failpoint
+  /** Uploads in flight, default 16. */
+  concurrency?: number
+}
+
+export interface SnapshotOptions extends CaptureOptions {
+  layout: Layout
   /** Called when everything else is durable; the commit follows only after it resolved. */
   beforeCommit: (pair: CommitPair) => Promise<void>
   /** Store nothing when the tree holds nothing that the committed one lacks but the words of its own end. */
@@ -56,12 +66,6 @@ export interface SnapshotOptions {
   confirm?: (ageMs: number) => Promise<void>
   /** Called when another host's commit has the number of this one. Default: rejects with `FENCED`. */
   lost?: CommitFence['lost']
-  signal?: AbortSignal | undefined
-  clock?: Clock
-  logger?: Logger
-  failpoint?: Failpoint
-  /** Uploads in flight, default 16. */
-  concurrency?: number
 }
 
 /** What one committed snapshot stored and what it cost. */
@@ -92,13 +96,32 @@ export interface SnapshotResult {
  * @see docs/concepts/durability.md
  */
 export async function takeSnapshot(options: SnapshotOptions): Promise<SnapshotResult> {
+  return await staging(options, (cursor, stagingDir) => captureAndCommit(options, cursor, stagingDir))
+}
+
+/** Captures a tree in which nobody works; what is made of it is the caller's. */
+export async function captureTree<T>(options: CaptureOptions, use: (captured: CapturedTree) => Promise<T>): Promise<T> {
+  return await staging(options, async (cursor, stagingDir) => {
+    const capture: Captured = { cursor, stagingDir, committed: undefined, databases: undefined }
+    const parts = stage(options, capture)
+    const using = use(capturedTree(options, capture, parts, new Slices({ signal: options.signal })))
+    // Whoever uses it may fail before it asks for the parts, which are still being staged then.
+    await Promise.allSettled([using, parts])
+    return await using
+  })
+}
+
+async function staging<T>(
+  options: CaptureOptions,
+  work: (cursor: TreeCursor, stagingDir: string) => Promise<T>,
+): Promise<T> {
   const { sessionsRoot, signal, logger = silentLogger } = options
   const sessionId = validateSessionId(options.sessionId)
   signal?.throwIfAborted()
   const cursor = new TreeCursor(options.sessionDir)
   const stagingDir = createStagingDir(sessionsRoot, 'snapshot', sessionId)
   try {
-    return await captureAndCommit(options, cursor, stagingDir)
+    return await work(cursor, stagingDir)
   } catch (error) {
     throw fromLocalFailure(error, 'snapshot')
   } finally {
@@ -129,7 +152,7 @@ export const SNAPSHOT_FAILPOINTS: readonly string[] = [
 const DEFAULT_CONCURRENCY = 16
 
 /** Takes the parts of a session that can't be read in place, and refuses to go on over a journal that was lost. */
-async function stage(options: SnapshotOptions, capture: Captured): Promise<StagedParts> {
+async function stage(options: CaptureOptions, capture: Captured): Promise<StagedParts> {
   const { sessionId, sessionDir, committed } = options
   const parts = await stageParts({ ...options, ...capture })
   if (committed === undefined || committed.journal.last_seq === 0) return parts
@@ -152,52 +175,46 @@ async function captureAndCommit(
   cursor: TreeCursor,
   stagingDir: string,
 ): Promise<SnapshotResult> {
-  const { layout, storage, committed, concurrency = DEFAULT_CONCURRENCY } = options
-  const { failpoint = noFailpoint, memory = new SnapshotMemory(), confirm = async () => undefined } = options
+  const { layout, storage, committed } = options
+  const { failpoint = noFailpoint, confirm = async () => undefined } = options
   const { logger = silentLogger } = options
   await failpoint('snapshot:staging-made')
   const startedMs = performance.now()
   const slices = new Slices({ signal: options.signal })
   const databases = storage === undefined ? undefined : copiesOf(storage)
   const capture: Captured = { cursor, stagingDir, committed, databases }
-  const staging = stage(options, capture)
+  const parts = stage(options, capture)
   if (committed !== undefined && options.onlyIfNew === true) {
-    const parts = await staging
-    const closing = { cursor, staged: parts.files, committed, digester: sharedDigester(logger), slices }
+    const staged = await parts
+    const closing = { cursor, staged: staged.files, committed, digester: sharedDigester(logger), slices }
     if (await holdsNothingNew(closing)) {
       const nothing = { objectsUploaded: 0, bytesUploaded: 0, manifestBytes: 0 }
       const size = { objects: committed.objects.length, bytes: await totalBytes(committed, slices) }
-      return resultOf({ committed, ...size, ...nothing }, parts, startedMs)
+      return resultOf({ committed, ...size, ...nothing }, staged, startedMs)
     }
   }
-  const { generation, nonce, instanceId, sequence, trigger, turnId, sessionDir, mixedFrom, beforeCommit } = options
-  const committing = layout.commit(
-    {
-      ...capture,
-      generation,
-      nonce,
-      instanceId,
-      sequence,
-      trigger,
-      turnId,
-      sessionDir,
-      mixedFrom,
-      parts: staging,
-      memory,
-      slices,
-      concurrency,
-    },
-    {
-      signal: options.signal,
-      beforeCommit,
-      confirm,
-      lost: options.lost ?? ((winner) => refuseLost(sessionDir, winner)),
-    },
-  )
+  const { sessionDir, beforeCommit, signal } = options
+  const committing = layout.commit(capturedTree(options, capture, parts, slices), {
+    signal,
+    beforeCommit,
+    confirm,
+    lost: options.lost ?? ((winner) => refuseLost(sessionDir, winner)),
+  })
   // A commit may fail before it asks for the parts: they are still being staged then, in a directory that is about to go.
-  await Promise.allSettled([committing, staging])
-  const commit = await committing
-  return resultOf(commit, await staging, startedMs)
+  await Promise.allSettled([committing, parts])
+  return resultOf(await committing, await parts, startedMs)
+}
+
+function capturedTree(
+  options: CaptureOptions,
+  capture: Captured,
+  parts: Promise<StagedParts>,
+  slices: Slices,
+): CapturedTree {
+  const { generation, nonce, instanceId, sequence, trigger, turnId, sessionDir, mixedFrom } = options
+  const { memory = new SnapshotMemory(), concurrency = DEFAULT_CONCURRENCY } = options
+  const about = { generation, nonce, instanceId, sequence, trigger, turnId, sessionDir, mixedFrom }
+  return { ...capture, ...about, parts, memory, slices, concurrency }
 }
 
 function refuseLost(sessionDir: string, winner: CommitHead | undefined): never {

@@ -78,7 +78,7 @@ export class SessionEnding {
   }
 
   async #finish({ clean, onlyIfNew = false, timeoutMs = FINISH_MS }: FinishOptions): Promise<void> {
-    const { store, clock, policy, logger, sessionId, timings, fence, outbox } = this.#run
+    const { store, layout, clock, policy, logger, sessionId, timings, fence, outbox } = this.#run
     const { blobs, owner } = this.#parts
     const closeMs = Math.min(timings.closeMs, timeoutMs / 5)
     const bound = new Deadline('storing the end of the session', timeoutMs - closeMs, clock, fence.signal)
@@ -94,6 +94,7 @@ export class SessionEnding {
       // A run that lost the session writes nothing more, not even its marker's end.
       if (fence.reason === undefined) {
         await owner.release(signal)
+        await layout.chain?.leaveHint(signal)
         await store.flush({ signal }).catch((error: Error) => failures.push(error))
       }
       await this.#closeChain(closeMs)

@@ -4,6 +4,7 @@ import type { DatabaseCapture } from '../capture/databases.ts'
 import type { SnapshotMemory } from '../capture/memory.ts'
 import type { StagedParts } from '../capture/stage.ts'
 import type { Committed, CommitHead, CommitPair, MixedFrom } from '../tree/committed.ts'
+import type { CommitChain } from './commit-chain.ts'
 
 /** What asked for a snapshot. */
 export type SnapshotTrigger = 'turn' | 'request' | 'shutdown' | 'retry'
@@ -44,8 +45,8 @@ export interface CommitFence {
    * since. May go by a look that is younger than `ageMs`.
    */
   confirm: (ageMs: number) => Promise<void>
-  /** Another host's commit has the number of this one: never returns. */
-  lost: (winner: CommitHead | undefined) => never
+  /** Another host's commit has the number of this one, or, as `reason` says, something else: never returns. */
+  lost: (winner: CommitHead | undefined, reason?: Error) => never
 }
 
 /** A commit that landed, and what it cost. */
@@ -75,25 +76,6 @@ export interface RestoreOptions {
  * conversation is mixed, warn for other files.
  */
 export type OnMixedPolicy = 'auto' | 'warn' | 'fail'
-
-/** What a layout can say and do in which a host can't commit over another. */
-export interface CommitChain {
-  /** Whether the local tree held what is committed when {@link Layout.committed} last asked, by the tree's own record. */
-  readonly holdsTree: boolean
-  /** The same where nobody has claimed the session since. */
-  readonly holdsHead: boolean
-  /** The boot of the machine in which the local tree was last open; undefined for a tree of unknown descent. */
-  readonly treeBootId: string | undefined
-  /**
-   * Adds a commit that holds the parent's tree, so that whoever had the session before can't commit any more.
-   *
-   * @returns 'lost' when another host committed since the last look
-   * @throws the store's error; the claim may have landed then, and goes out again before anything else
-   */
-  claim(signal?: AbortSignal): Promise<Committed | 'lost'>
-  /** Lets go of the tree's record. */
-  close(): Promise<void>
-}
 
 /**
  * How the commits of one session lie in a store. Everything else of this package goes by commits alone and knows no layout.

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { open, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromSystemError, systemCode } from '@nexus/errors'
-import { atomicWriteFile, type Failpoint } from '@nexus/host'
+import { AsyncLock, atomicWriteFile, type Failpoint } from '@nexus/host'
 import { SESSION_RECORD_PATH } from '../tree/names.ts'
 import type { CommitId } from './core/commit-facts.ts'
 import { recordOf, type RecordLine, type SessionRecord, withLine } from './core/session-record.ts'
@@ -42,12 +42,19 @@ export async function beginSessionRecord(
   await writeRecord(treeDir, recordOf(bootId, base), failpoint)
 }
 
+/** A record is rewritten when it has grown to this size, and to twice what it was when it was written whole. */
+const REWRITE_AT_BYTES = 64 * 1024
+
 /** The record of the tree that a run works on, as it is on the disk. */
 export class SessionRecordFile {
   readonly #treeDir: string
   readonly #failpoint: Failpoint
+  readonly #lock = new AsyncLock()
   #record: SessionRecord
   #handle: FileHandle | undefined
+  #isClosed = false
+  #sizeBytes = 0
+  #rewriteAtBytes = REWRITE_AT_BYTES
   /** A write failed, and part of its line may be there: the next one must not go on from it. */
   #isTorn = false
 
@@ -57,15 +64,10 @@ export class SessionRecordFile {
     this.#failpoint = failpoint
   }
 
-  /** Opens the record of a tree, rewritten so that it is short; a tree without one begins an empty record. */
-  static async open(
-    treeDir: string,
-    { bootId, failpoint }: { bootId: string; failpoint: Failpoint },
-  ): Promise<SessionRecordFile> {
-    const record = { ...(readSessionRecord(treeDir) ?? recordOf(bootId, undefined)), bootId }
-    await writeRecord(treeDir, record, failpoint)
-    const file = new SessionRecordFile(treeDir, record, failpoint)
-    file.#handle = await opened(treeDir)
+  /** Opens the record of a tree, rewritten so that it is short; a tree without one begins an empty record of no boot. */
+  static async open(treeDir: string, { failpoint }: { failpoint: Failpoint }): Promise<SessionRecordFile> {
+    const file = new SessionRecordFile(treeDir, readSessionRecord(treeDir) ?? recordOf('', undefined), failpoint)
+    await file.replace(file.current)
     return file
   }
 
@@ -75,41 +77,67 @@ export class SessionRecordFile {
 
   /** Adds a line; on the disk when the promise resolves, unless it may be lost. */
   async add(line: RecordLine, { durable = true }: { durable?: boolean } = {}): Promise<void> {
-    const begin = this.#isTorn ? '\n' : ''
-    this.#isTorn = false
-    try {
-      await this.#failpoint('session-record:before-append')
-      this.#handle ??= await opened(this.#treeDir)
-      await this.#handle.appendFile(`${begin}${JSON.stringify(line)}\n`)
-      if (durable) await this.#handle.datasync()
-    } catch (error) {
-      this.#isTorn = true
-      throw fromSystemError(error, OP, join(this.#treeDir, SESSION_RECORD_PATH))
-    }
-    this.#record = withLine(this.#record, line)
+    await this.#lock.run(async () => {
+      await this.#append(line, durable)
+      this.#record = withLine(this.#record, line)
+      if (this.#sizeBytes >= this.#rewriteAtBytes) await this.#rewrite(this.#record)
+    })
   }
 
   /** Replaces all of it. */
   async replace(record: SessionRecord): Promise<void> {
-    await this.close()
-    await writeRecord(this.#treeDir, record, this.#failpoint)
+    await this.#lock.run(() => this.#rewrite(record))
+  }
+
+  /** Waits for what is being written. */
+  async close(): Promise<void> {
+    await this.#lock.run(async () => {
+      this.#isClosed = true
+      await this.#letGo()
+    })
+  }
+
+  async #append(line: RecordLine, durable: boolean): Promise<void> {
+    const text = `${this.#isTorn ? '\n' : ''}${JSON.stringify(line)}\n`
+    this.#isTorn = false
+    try {
+      await this.#failpoint('session-record:before-append')
+      this.#handle ??= await opened(this.#treeDir)
+      await this.#handle.appendFile(text)
+      this.#sizeBytes += Buffer.byteLength(text)
+      if (durable) await this.#handle.datasync()
+      if (this.#isClosed) await this.#letGo()
+    } catch (error) {
+      this.#isTorn = true
+      throw fromSystemError(error, OP, join(this.#treeDir, SESSION_RECORD_PATH))
+    }
+  }
+
+  async #rewrite(record: SessionRecord): Promise<void> {
+    await this.#letGo()
+    this.#sizeBytes = await writeRecord(this.#treeDir, record, this.#failpoint)
+    this.#rewriteAtBytes = Math.max(REWRITE_AT_BYTES, 2 * this.#sizeBytes)
+    this.#isTorn = false
     this.#record = record
   }
 
-  async close(): Promise<void> {
+  async #letGo(): Promise<void> {
     const handle = this.#handle
     this.#handle = undefined
     await handle?.close()
   }
 }
 
-async function writeRecord(treeDir: string, record: SessionRecord, failpoint?: Failpoint): Promise<void> {
+/** @returns its size */
+async function writeRecord(treeDir: string, record: SessionRecord, failpoint?: Failpoint): Promise<number> {
   const { bootId, base, attempts, packs } = record
   const line: RecordLine = { boot_id: bootId, ...(base === undefined ? {} : { base }), attempts, packs }
-  await atomicWriteFile(join(treeDir, SESSION_RECORD_PATH), `${JSON.stringify(line)}\n`, {
+  const text = `${JSON.stringify(line)}\n`
+  await atomicWriteFile(join(treeDir, SESSION_RECORD_PATH), text, {
     mode: 0o600,
     ...(failpoint === undefined ? {} : { failpoint }),
   })
+  return Buffer.byteLength(text)
 }
 
 async function opened(treeDir: string): Promise<FileHandle> {

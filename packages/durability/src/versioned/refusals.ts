@@ -1,10 +1,10 @@
 import { isNexusError, NexusError } from '@nexus/errors'
+import { DECIDED } from '../layout/is-outage.ts'
 import type { Layout } from '../layout/layout.ts'
 import type { CommitFacts } from './core/commit-facts.ts'
 import type { GoneObjectError } from './store/range-reader.ts'
 
-// What the versioned layout says instead of going on. The operation marks what ends a boot whatever the local tree holds.
-const DECIDED = 'durability.resolve-tree'
+// What the versioned layout says instead of going on.
 
 export function forgotten(sessionId: string, generation: number): NexusError {
   return new NexusError(
@@ -16,7 +16,9 @@ export function forgotten(sessionId: string, generation: number): NexusError {
 }
 
 export function removed(sessionId: string, { completedAtMs }: CommitFacts): NexusError {
-  const message = `session ${sessionId} was removed at ${new Date(completedAtMs).toISOString()}`
+  const message =
+    `session ${sessionId} was removed at ${new Date(completedAtMs).toISOString()}; to begin a new one under this id, ` +
+    'boot it with beginAgain'
   return new NexusError('NOT_FOUND', message, { op: DECIDED, key: sessionId })
 }
 
@@ -27,6 +29,17 @@ export function moved(sessionId: string, { completedAtMs }: CommitFacts): NexusE
       'core.object_store.layout mirror',
     { op: DECIDED, key: sessionId },
   )
+}
+
+/** What the head of a session says to a run that can't commit after it; undefined for the commit of another host. */
+export function gone(sessionId: string, head: CommitFacts): NexusError | undefined {
+  if (head.kind === 'removed') return removed(sessionId, head)
+  return head.kind === 'migrate' ? moved(sessionId, head) : undefined
+}
+
+export function contended(sessionId: string): NexusError {
+  const message = `session ${sessionId}: other hosts keep on committing to it; boot it on one of them`
+  return new NexusError('UNAVAILABLE', message, { op: DECIDED, key: sessionId })
 }
 
 /** Refuses to begin a chain where the session lies in the other layout. */

@@ -89,6 +89,9 @@ async function boot({ policy, record, seed }: BootInput, ask: Asks, mutation: Mu
       store: judging,
       record: () => known,
       note,
+      begins: async () => undefined,
+      accepts: async () => true,
+      mayWait: () => true,
       restore: async () => {
         const restored = await readNewest(store, (head) => fetchCommit(ask, head))
         if (restored === undefined) throw Object.assign(new Error('nothing to restore'), { code: 'NOT_FOUND' })

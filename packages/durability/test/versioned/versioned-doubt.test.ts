@@ -123,7 +123,7 @@ describe('the record of a tree', () => {
       appendFileSync(join(dir, 'session.record.jsonl'), '{"attempt":{"gener')
       throw Object.assign(new Error('ENOSPC: no space left on device'), { code: 'ENOSPC' })
     }
-    const record = await SessionRecordFile.open(dir, { bootId: 'boot', failpoint })
+    const record = await SessionRecordFile.open(dir, { failpoint })
     const attempt = { generation: 2, digest: 'b'.repeat(64) }
     isFull = true
     await expect(record.add({ attempt })).rejects.toMatchObject({ code: 'LOCAL_IO' })

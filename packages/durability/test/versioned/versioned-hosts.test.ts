@@ -1,4 +1,4 @@
-import { cpSync, existsSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { MemoryBackend } from '@nexus/objectstore-memory-test'
@@ -33,7 +33,7 @@ function treeOf(host: TestHost): Record<string, string> {
 describe('a session in the versioned layout', () => {
   it('begins with a claim, and costs one put a turn', async () => {
     const host = await boot()
-    expect(host.claimed).toBe('claimed')
+    expect(host.resolution?.tree).toBe('created')
     expect(commitsIn(host.backend)).toEqual(['sessions/s1.v/commits/00000000000000000/001'])
     await host.turn('t1')
     expect(await callsOf(host, () => host.turn('t2'))).toEqual(['putIfAbsent', 'flush'])
@@ -171,11 +171,10 @@ describe('a session in the versioned layout', () => {
     const one = new TestHost({ layoutName: 'versioned', backend })
     const other = new TestHost({ layoutName: 'versioned', backend })
     await Promise.all([one.boot(), other.boot()])
-    expect([one.claimed, other.claimed].toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual([
-      'claimed',
-      'lost',
-    ])
-    expect(commitsIn(backend)).toHaveLength(1)
+    // The later one drops its own tree, restores the other's and claims that.
+    expect(new Set([one, other].map(({ resolution }) => resolution?.tree))).toEqual(new Set(['created', 'hydrated']))
+    expect(commitsIn(backend)).toHaveLength(2)
+    expect(readdirSync(join(one.disk, 'sessions')).filter((name) => name.startsWith('.stale-'))).toEqual([])
     await one.kill()
     await other.kill()
   })

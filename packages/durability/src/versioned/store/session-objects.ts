@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { isNexusError } from '@nexus/errors'
 import { engineTempName } from '@nexus/host'
 import type { ObjectStore } from '@nexus/objectstore'
-import { commitKey } from '../core/versioned-keys.ts'
+import { commitKey, packsKey } from '../core/versioned-keys.ts'
 import { type CommitParts, decodeCommit, decodeHead, type ReadHeader } from '../format/commit-object.ts'
 import { DamagedObjectError, type ObjectRange } from '../format/bytes/damage.ts'
 import { decodeTombstone, isTombstone } from '../format/tombstone.ts'
@@ -81,6 +81,12 @@ export class SessionObjects {
    */
   async readRange({ object, offset, length }: ObjectRange, signal?: AbortSignal): Promise<Buffer | undefined> {
     return await this.#read(`${this.place.root}/${object}`, { offset, length }, signal)
+  }
+
+  /** Sizes of the packs that are there, by the last segment of their keys. */
+  async packSizes(signal?: AbortSignal): Promise<Map<string, number>> {
+    const listed = await this.place.store.list(packsKey(this.place.root), waiting(signal))
+    return new Map(listed.map(({ key, size }) => [key.slice(key.lastIndexOf('/') + 1), size]))
   }
 
   /** Creates an object if its name is free. */

@@ -81,6 +81,7 @@ export const BOOT_STEPS: readonly BootStep<Boot>[] = [
         durability: session.durability,
         sessionsRoot: core.sessions.root,
         resume: request.resume,
+        beginAgain: request.options.beginAgain,
         returnToCommit: core.sessions.restart === 'last_commit',
         profile: profileOf(request),
         fsync: journal.fsync !== 'none',

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdir, rm } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fromSystemError, isNexusError } from '@nexus/errors'
 import { readOpenTurn, type OpenTurn } from '@nexus/journal'
@@ -31,6 +31,8 @@ export interface PlaceTreeRequest {
   sessionsRoot: string
   /** Whether an existing session is asked for; a new one must not exist. */
   resume: boolean
+  /** A session that was removed from the store begins anew. */
+  beginAgain: boolean
   /** What a created tree's metadata say. */
   profile: SessionProfile
   fsync: boolean
@@ -47,41 +49,60 @@ export interface PlaceTreeRequest {
  * The order matters: an existing tree is locked before anything is decided about it, since the decision may rename it; a
  * tree that is hydrated or created arrives with our lock inside, so that no other process can slip in between.
  *
- * @throws SessionLockedError, StaleLocalTreeError, and whatever a failed hydration says; nothing is held then
+ * @throws SessionLockedError, SessionOwnedError, StaleLocalTreeError, `NOT_FOUND` for a session that was removed from the store,
+ *   and whatever a failed hydration says; nothing is held then
  * @see docs/concepts/session.md
  */
 export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> {
   await makeRoot(request.sessionsRoot)
   const dir = join(request.sessionsRoot, request.sessionId)
-  const found = request.resume ? await resumeTree(request, dir) : await beginFresh(request)
-  if (found !== undefined) return { dir, resumed: true, ...found }
-  let lock: SessionLock
+  const local = request.resume && existsSync(dir) ? await acquireSessionLock(dir, request.lock) : undefined
   try {
-    lock = await createTree(request, dir)
+    return { dir, ...(await settleTree(request, dir, local)) }
   } catch (error) {
+    local?.release()
     // Another process created the same session since we looked: its lock tells who.
-    if (request.resume && isNexusError(error, 'PRECONDITION')) {
-      return { dir, lock: await acquireSessionLock(dir, request.lock), resumed: true }
-    }
-    throw error
+    if (error instanceof CreatedMeanwhileError && request.resume) return await placeTree(request)
+    throw error instanceof CreatedMeanwhileError ? error.cause : error
   }
-  return (await claimCreated(request, dir, lock))
-    ? { dir, lock, resumed: false }
-    : await placeTree({ ...request, resume: true })
 }
 
-/** Whether a tree that was created just now is the session: another host may have created it at the same moment. */
-async function claimCreated({ durability }: PlaceTreeRequest, dir: string, lock: SessionLock): Promise<boolean> {
-  try {
-    if ((await durability?.claimNew()) !== 'lost') return true
-  } catch (error) {
-    await rm(dir, { recursive: true, force: true })
-    lock.release()
-    throw error
+/** Settled by the store, where there is one. */
+async function settleTree(
+  request: PlaceTreeRequest,
+  dir: string,
+  local: SessionLock | undefined,
+): Promise<Omit<PlacedTree, 'dir'>> {
+  const { durability, lock: lockOptions, returnToCommit, resume, beginAgain, logger, sessionId } = request
+  if (durability === undefined) {
+    if (local !== undefined) return { lock: local, resumed: true }
+    await createTree(request)
+    return { lock: await adoptSessionLock(dir), resumed: false }
   }
-  await rm(dir, { recursive: true, force: true })
-  lock.release()
-  return false
+  const ended = local && returnToCommit ? await readOpenTurn(join(dir, 'journal')) : undefined
+  const openTurn = ended?.isPartialTurn === true || ended?.partialInput !== undefined ? ended : undefined
+  const { tree, keptAt } = await durability.resolveTree({
+    localExists: local !== undefined,
+    prepareStaging: async (staging) => writeLockFile(staging, lockOptions),
+    giveUpLocal: openTurn !== undefined,
+    // What was named just now is nowhere yet.
+    fresh: !resume,
+    beginAgain,
+    createTree: () => createTree(request),
+  })
+  if (keptAt !== undefined && local !== undefined) {
+    local.relocate(keptAt)
+    local.release()
+  }
+  if (tree === 'local' && local !== undefined) {
+    if (openTurn !== undefined) {
+      const about = { session_id: sessionId }
+      logger.warn(about, 'no commit holds every completed turn of the local tree: going on with that')
+    }
+    return { lock: local, resumed: true, openTurn: undefined }
+  }
+  const lock = await adoptSessionLock(dir)
+  return tree === 'created' ? { lock, resumed: false } : { lock, resumed: true, openTurn }
 }
 
 async function makeRoot(path: string): Promise<void> {
@@ -92,53 +113,18 @@ async function makeRoot(path: string): Promise<void> {
   }
 }
 
-/** The tree that the session goes on with; undefined when there is none anywhere. */
-async function resumeTree(
-  { durability, lock: lockOptions, returnToCommit, logger, sessionId }: PlaceTreeRequest,
-  dir: string,
-): Promise<Pick<PlacedTree, 'lock' | 'openTurn'> | undefined> {
-  const local = existsSync(dir) ? await acquireSessionLock(dir, lockOptions) : undefined
-  if (durability === undefined) return local && { lock: local }
+/** The tree was created by another process since this one looked for it. */
+class CreatedMeanwhileError extends Error {}
+
+async function createTree(request: PlaceTreeRequest): Promise<void> {
   try {
-    const ended = local && returnToCommit ? await readOpenTurn(join(dir, 'journal')) : undefined
-    const openTurn = ended?.isPartialTurn === true || ended?.partialInput !== undefined ? ended : undefined
-    const { tree, keptAt } = await durability.resolveTree({
-      localExists: local !== undefined,
-      prepareStaging: async (staging) => writeLockFile(staging, lockOptions),
-      giveUpLocal: openTurn !== undefined,
+    await createSessionTree(request.sessionsRoot, request.sessionId, {
+      profile: request.profile,
+      fsync: request.fsync,
+      ...(request.lock.clock === undefined ? {} : { clock: request.lock.clock }),
+      prepareStaging: (staging) => writeLockFile(staging, request.lock),
     })
-    if (keptAt !== undefined && local !== undefined) {
-      local.relocate(keptAt)
-      local.release()
-    }
-    if (tree === 'absent') return undefined
-    if (tree === 'hydrated') {
-      return { lock: await adoptSessionLock(dir), openTurn }
-    }
-    if (openTurn !== undefined) {
-      logger.warn(
-        { session_id: sessionId },
-        'no commit holds every completed turn of the local tree: going on with that',
-      )
-    }
-    return local && { lock: local }
   } catch (error) {
-    local?.release()
-    throw error
+    throw isNexusError(error, 'PRECONDITION') ? new CreatedMeanwhileError('', { cause: error }) : error
   }
-}
-
-/** A session that was named just now is nowhere yet; what this machine remembers of the run begins empty. */
-async function beginFresh({ durability }: PlaceTreeRequest): Promise<undefined> {
-  await durability?.resolveTree({ fresh: true, localExists: false, prepareStaging: async () => undefined })
-}
-
-async function createTree(request: PlaceTreeRequest, dir: string): Promise<SessionLock> {
-  await createSessionTree(request.sessionsRoot, request.sessionId, {
-    profile: request.profile,
-    fsync: request.fsync,
-    ...(request.lock.clock === undefined ? {} : { clock: request.lock.clock }),
-    prepareStaging: (staging) => writeLockFile(staging, request.lock),
-  })
-  return await adoptSessionLock(dir)
 }
