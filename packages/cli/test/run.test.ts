@@ -139,9 +139,7 @@ describe('nexus replay', () => {
     expect(await main(['replay', sessionId, '-c', other, '--from-turn', '2', '--keep', keep], human)).toBe(0)
     expect(human.lines).toEqual([
       'turn 2  hello',
-      '  - llm.response  you said hello',
       '  - io.output  you said hello',
-      '  + llm.response  I heard hello',
       '  + io.output  I heard hello',
       'files: the same',
       'totals:',

@@ -64,7 +64,7 @@ async function run(options: RunOptions, { output, input }: Streams): Promise<Exi
   })
   frontEnd.attach(engine)
   await engine.boot()
-  return await new Chat(engine, agent, frontEnd, output).hold(options.input, input)
+  return await new Chat(engine, agent, frontEnd).hold(options.input, input)
 }
 
 /** One session with one person or program. */
@@ -76,7 +76,7 @@ class Chat {
   readonly #stopped: Promise<void>
   #lines: Lines | undefined
 
-  constructor(engine: Engine, agent: AgentPlugins, frontEnd: FrontEnd, output: Output) {
+  constructor(engine: Engine, agent: AgentPlugins, frontEnd: FrontEnd) {
     this.#engine = engine
     this.#frontEnd = frontEnd
     let stop!: () => void
@@ -89,7 +89,7 @@ class Chat {
         this.#lines?.close()
         stop()
       },
-      note: output.note,
+      note: (text) => frontEnd.note(text),
     })
   }
 
@@ -97,6 +97,7 @@ class Chat {
     try {
       // What a killed run left unfinished is given again by the engine; it comes first.
       await Promise.race([this.#engine.bus.drain({ timeoutMs: 2 ** 31 - 1 }), this.#stopped])
+      this.#interrupts.turnEnded()
       const ok = single === undefined ? await this.#talk(input) : await this.#turn(single)
       this.#frontEnd.end(this.#engine)
       return ok ? EXIT.ok : EXIT.failed

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { ago, fittedTable, plain } from './text.ts'
+import { ago, fittedTable, plain, printable } from './text.ts'
 
 describe('a table', () => {
   it('fits the terminal by cutting its widest columns, and is whole where nothing is too wide', () => {
@@ -25,4 +25,8 @@ it.each([
   [-60_000, 'in 1 min'],
 ])('tells %d ms as %s', (ms, text) => {
   expect(ago(0, ms)).toBe(text)
+})
+
+it('shows text of several lines without what a terminal would obey', () => {
+  expect(printable('one\n\ttwo \u001b[31mred\u001b[0m\r')).toBe('one\n\ttwo \\u001b[31mred\\u001b[0m\\u000d')
 })

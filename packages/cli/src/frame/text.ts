@@ -3,10 +3,21 @@ const NARROWEST = 8
 
 /** Text of somebody as one line that can't move the cursor, colour the terminal or write over anything. */
 export function plain(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
-  })
+  return text.replaceAll(CONTROLS, escaped)
+}
+
+/** The same for text of several lines: line feeds and tabs are kept. */
+export function printable(text: string): string {
+  return text.replaceAll(CONTROLS, (character) =>
+    character === '\n' || character === '\t' ? character : escaped(character),
+  )
+}
+
+// eslint-disable-next-line no-control-regex
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
 /** Cuts text to so many characters. */

@@ -9,7 +9,7 @@ import type {
   SessionTotals,
 } from '@nexus/engine'
 import { formatBytes } from '../output.ts'
-import { counted, plain, shortened } from '../frame/text.ts'
+import { plain, shortened } from '../frame/text.ts'
 
 const WIDTH = 66
 
@@ -52,17 +52,15 @@ function turnLines({ turn, input, same, removed, added }: BranchedTurn): string[
     ...removed.filter(isTold).map((event) => `  - ${brief(event)}`),
     ...added.filter(isTold).map((event) => `  + ${brief(event)}`),
   ]
-  const requests = [...removed, ...added].filter((event) => !isTold(event)).length
-  return [
-    head,
-    ...lines,
-    ...(lines.length === 0 ? [`  ${counted(requests, 'event')} of requests to a model differ`] : []),
-  ]
+  return lines.length === 0 ? [`${head}  said and done alike; the model was asked something else`] : [head, ...lines]
 }
 
-/** What a model is asked holds the whole conversation, and differs whenever anything before it did. */
-function isTold({ type }: ReplayedEvent): boolean {
-  return !/^(?:before:)?llm\.request$/.test(type)
+/**
+ * What a model is asked holds the whole conversation, and differs whenever anything before it did; what it answered is what
+ * was said or called next; gates that let pass say nothing.
+ */
+function isTold({ type, vetoed }: ReplayedEvent): boolean {
+  return vetoed === true || !/^(?:before:|llm\.)/.test(type)
 }
 
 function fileLine({ path, before, after }: ChangedFile): string {

@@ -1,6 +1,12 @@
-import type { Engine, EventMap } from '@nexus/engine'
+import type { Engine } from '@nexus/engine'
 import type { LlmDelta } from '@nexus/plugins'
+import { plain, printable, shortened } from '../frame/text.ts'
 import type { Output } from '../output.ts'
+
+/** How much of a call of a tool is shown, in characters. */
+const BRIEF = 100
+/** The source of an input that the engine gives again. */
+const REFIRED = 'engine.resume'
 
 /** How a turn went. */
 export interface TurnReport {
@@ -15,25 +21,37 @@ export interface FrontEnd {
   attach(engine: Engine): void
   delta(delta: LlmDelta): void
   turn(report: TurnReport): void
+  /** Says something about the session. */
+  note(text: string): void
   end(engine: Engine): void
 }
 
 /** For a person: answers on standard output as they come, everything else on standard error. */
 export function textFrontEnd(output: Output): FrontEnd {
+  const isTerminal = output.columns !== undefined
   let streamed = ''
+  const shown = (text: string): string => (isTerminal ? printable(text) : text)
   const endLine = (): void => {
     if (streamed !== '' && !streamed.endsWith('\n')) output.line('')
     streamed = ''
   }
   return {
     attach(engine) {
-      engine.bus.subscribe('tool.invoke', ({ payload }) => {
+      engine.bus.subscribe('core.ready', () => {
+        if (isTerminal) output.note(`session ${engine.sessionId}  (Ctrl-C cancels a turn, Ctrl-D ends)`)
+      })
+      engine.bus.subscribe('io.input', ({ source, payload }) => {
+        // What a killed run left unfinished is given again: nobody typed it here.
+        if (source === REFIRED) output.note(`> ${shown(payload.content)}`)
+      })
+      engine.bus.subscribe('tool.invoke', ({ payload: { name, arguments: args } }) => {
         endLine()
-        output.note(`  ${payload.name} ${brief(payload.arguments)}`)
+        const call = plain(`${name} ${JSON.stringify(args) ?? ''}`)
+        output.note(`  ${shortened(call, Math.min(BRIEF, output.columns ?? BRIEF) - 2)}`)
       })
       engine.bus.subscribe('io.output', ({ payload }) => {
         // A model that doesn't stream has said nothing yet.
-        if (streamed === '') output.line(payload.content)
+        if (streamed === '') output.line(shown(payload.content))
         endLine()
       })
     },
@@ -41,11 +59,15 @@ export function textFrontEnd(output: Output): FrontEnd {
       if (role !== 'main') return
       if (restarted === true) endLine()
       streamed += text
-      output.piece(text)
+      output.piece(shown(text))
     },
     turn({ error }) {
       endLine()
       if (error !== undefined) output.note(`(${error})`)
+    },
+    note(text) {
+      endLine()
+      output.note(text)
     },
     end(engine) {
       output.note(`session ${engine.sessionId}`)
@@ -72,6 +94,7 @@ export function jsonFrontEnd(output: Output): FrontEnd {
     },
     delta: ({ role, text, restarted }) => say('delta', { role, text, restarted }),
     turn: ({ ok, error }) => say('turn', { ok, error }),
+    note: (text) => output.note(text),
     end: (engine) => say('end', totals(engine)),
   }
 }
@@ -79,11 +102,4 @@ export function jsonFrontEnd(output: Output): FrontEnd {
 function totals(engine: Engine): object {
   const { turnCount, tokensUsed, costUsd } = engine.session.meta()
   return { turn_count: turnCount, tokens_used: tokensUsed, cost_usd: costUsd }
-}
-
-const BRIEF = 100
-
-function brief(args: EventMap['tool.invoke']['arguments']): string {
-  const text = JSON.stringify(args) ?? ''
-  return text.length > BRIEF ? `${text.slice(0, BRIEF)}...` : text
 }

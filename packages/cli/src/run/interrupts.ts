@@ -36,7 +36,7 @@ export class Interrupts {
     this.#isCancelling = true
     void this.#actions.cancel().then((turnIds) => {
       if (turnIds.length === 0) return this.#stop()
-      this.#actions.note('\ncancelling the turn; Ctrl-C again stops')
+      this.#actions.note('cancelling the turn; Ctrl-C again stops')
     })
   }
 
