@@ -9,7 +9,6 @@ const configs = new URL('../../../../configs/', import.meta.url)
 const env = {
   HOME: '/home/me',
   AWS_REGION: 'eu-central-1',
-  NEXUS_BACKEND: 's3',
   NEXUS_BUCKET: 'my-bucket',
   AZURE_STORAGE_ACCOUNT: 'agents',
   NEXUS_ENDPOINT: 'http://127.0.0.1:9000',
@@ -27,6 +26,7 @@ const STORES: Readonly<Record<string, Partial<ObjectStoreSettings>>> = {
   'azure.yaml': { backend: 'azure', bucket: 'my-bucket', credentialsFile: '', options: { account: 'agents' } },
   'gcs.yaml': { backend: 'gcs', bucket: 'my-bucket', credentialsFile: '' },
   'strict.yaml': { backend: 's3', failurePolicy: 'strict', staleLocal: 'refuse', onMixed: 'fail' },
+  'versioned.yaml': { backend: 'fs', bucket: 'my-bucket', layout: 'versioned', ownership: 'claim' },
   'fs-demo.yaml': { backend: 'fs', bucket: '/home/me/.nexus-demo/bucket' },
 }
 
@@ -54,7 +54,9 @@ describe('the shipped profiles', () => {
   })
 
   it.each(readdirSync(configs).filter((name) => name.endsWith('.yaml')))('%s loads', async (name) => {
-    const loaded = await loadConfigFile(fileURLToPath(new URL(name, configs)), { env, home: '/home/me' })
+    // The strict profile leaves the choice of a backend to the environment, the versioned one has a default.
+    const given = name === 'strict.yaml' ? { ...env, NEXUS_BACKEND: 's3' } : env
+    const loaded = await loadConfigFile(fileURLToPath(new URL(name, configs)), { env: given, home: '/home/me' })
     const { objectStore } = loaded.config.core
     const expected = STORES[name]
     expect(expected === undefined ? objectStore : { ...objectStore, ...expected }).toEqual(objectStore)

@@ -198,6 +198,106 @@ describe('a server that misbehaves', () => {
     expect(JSON.stringify([outcome.turnError, String(outcome.error)])).not.toContain(KEY)
   })
 
+  it('says when it wants to be asked again, and is not asked before', async () => {
+    const asked: number[] = []
+    const note =
+      (then: Behaviour): Behaviour =>
+      (response, request) => {
+        asked.push(performance.now())
+        return then(response, request)
+      }
+    const limited = note(failing(429, 'slow down', { 'retry-after-ms': '', 'retry-after': '1' }))
+    const { engine, responses } = await agentOf([limited, note(streamed('fine'))])
+    expect(await engine.submitInput('hi')).toEqual({ accepted: true })
+    expect(responses).toMatchObject([{ content: 'fine' }])
+    // Load can only make it later.
+    expect((asked[1] ?? 0) - (asked[0] ?? 0)).toBeGreaterThanOrEqual(950)
+  })
+
+  it.each<[string, Behaviour, string]>([
+    [
+      'never says that it is done',
+      (response) => {
+        beginStream(response)
+        response.end(`${chunk({ content: 'all' })}${chunk({}, { finish_reason: 'stop' })}`)
+      },
+      'all',
+    ],
+    [
+      'says nothing of usage, and puts comments and empty lines between',
+      (response) => {
+        beginStream(response)
+        response.end(
+          `: ping\n\n\n${chunk({ content: 'all' })}: pong\r\n\r\n${chunk({}, { finish_reason: 'stop' })}data: [DONE]\n\n`,
+        )
+      },
+      'all',
+    ],
+    [
+      'gives two choices',
+      (response) => {
+        beginStream(response)
+        const second = { choices: [{ index: 1, delta: { content: 'other' }, finish_reason: 'stop' }] }
+        response.write(`${chunk({ content: 'a' })}data: ${JSON.stringify(second)}\n\n`)
+        response.end(`${chunk({ content: 'll' })}${chunk({}, { finish_reason: 'stop' })}data: [DONE]\n\n`)
+      },
+      'all',
+    ],
+    [
+      'gives two choices in one chunk',
+      (response) => {
+        beginStream(response)
+        const both = [1, 0].map((index) => ({ index, delta: { content: `${index}` }, finish_reason: 'stop' }))
+        response.end(`data: ${JSON.stringify({ choices: both })}\n\ndata: [DONE]\n\n`)
+      },
+      '0',
+    ],
+    [
+      'writes a line of a megabyte in many packets',
+      (response) => {
+        beginStream(response)
+        const line = `${chunk({ content: 'x'.repeat(2 ** 20) })}${chunk({}, { finish_reason: 'stop' })}data: [DONE]\n\n`
+        for (let at = 0; at < line.length; at += 50_000) response.write(line.slice(at, at + 50_000))
+        response.end()
+      },
+      'x'.repeat(2 ** 20),
+    ],
+    [
+      'calls its stream text/plain',
+      (response) => {
+        response.writeHead(200, { 'content-type': 'text/plain' })
+        response.end(`${chunk({ content: 'all' })}${chunk({}, { finish_reason: 'stop' })}data: [DONE]\n\n`)
+      },
+      'all',
+    ],
+  ])('is understood when it %s', async (_, behaviour, content) => {
+    const { engine, server, responses } = await agentOf([behaviour])
+    expect(await engine.submitInput('hi')).toEqual({ accepted: true })
+    expect(responses).toMatchObject([{ content }])
+    expect(server.bodies).toHaveLength(1)
+    expect(engine.session.meta().tokensUsed).toBe(0)
+  })
+
+  it('is left when its answer never ends', async () => {
+    let written = 0
+    let closed = false
+    const { engine } = await agentOf([
+      async (response) => {
+        response.once('close', () => (closed = true))
+        beginStream(response)
+        const line = chunk({ content: 'x'.repeat(2 ** 18) })
+        // Eight times what an answer may have.
+        while (!response.destroyed && written < 64 * 2 ** 20) {
+          written += 2 ** 18
+          if (!response.write(line)) await new Promise(setImmediate)
+        }
+      },
+    ])
+    expect(await engine.submitInput('hi')).toMatchObject({ failed: 1, error: { code: 'UNSUPPORTED' } })
+    await until(() => closed)
+    expect(written).toBeLessThan(32 * 2 ** 20)
+  })
+
   it('is left when the turn is cancelled', async () => {
     let closed = false
     const { engine, deltas, control } = await agentOf([

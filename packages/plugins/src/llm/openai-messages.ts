@@ -47,7 +47,8 @@ export class AnswerParts {
   /** Takes a piece; returns the text in it. */
   addChunk({ model, usage, choices }: OpenAI.ChatCompletionChunk): string {
     this.#note(model, usage)
-    const [choice] = choices ?? []
+    // A server may give more choices than were asked for; the first is the answer.
+    const choice = (choices ?? []).find((each) => (each.index ?? 0) === 0)
     for (const { index, id, function: called } of choice?.delta?.tool_calls ?? []) {
       const call = this.#callAt(index ?? this.#calls.size)
       call.id ??= id
