@@ -106,6 +106,9 @@ export const FOLDERS = {
   '@nexus/errors': {
     '.': [],
   },
+  '@nexus/raw-writers': {
+    '.': [],
+  },
   '@nexus/durability': {
     tree: [],
     capture: ['tree'],

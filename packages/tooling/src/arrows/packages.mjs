@@ -46,6 +46,8 @@ export const PACKAGES = {
   ],
   '@nexus/resume-contract': ['@nexus/engine', SEAM],
   '@nexus/plugins': ['@nexus/engine', 'valibot', '@valibot/to-json-schema', 'yaml', 'openai'],
+  // Reads sources, and runs none: it knows no engine.
+  '@nexus/raw-writers': ['typescript'],
   '@nexus/cli': [
     '@nexus/errors',
     '@nexus/host',

@@ -1,10 +1,17 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { join, relative } from 'node:path'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
-import { sessionTreeWriters, type SessionTreeWriter } from '../../../src/session/files/raw-writers.ts'
-import { announcesWrites, findRawWriters } from './find-raw-writers.ts'
-import { explainVerdict, judgeWriters, type ScannedSource } from './judge-writers.ts'
+import { sessionTreeWriters } from '@nexus/engine'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import {
+  announcesWrites,
+  checkRawWriters,
+  explainVerdict,
+  findRawWriters,
+  judgeWriters,
+  type WriterRow,
+} from './index.ts'
 
 // Everything that runs inside an engine and could hold a path into a session tree: the engine, the packages that own a
 // part of the tree, the command line with its demo plugins, and plugins. Backend modules only ever get paths in staging.
@@ -22,32 +29,15 @@ const SCANNED = [
 // What the check can't see, and must not be trusted for: bytes that go through a descriptor opened elsewhere, what a
 // third-party library or a child process writes, and a file with one announced and one silent write, which passes.
 
-const REPOSITORY = fileURLToPath(new URL('../../../../../', import.meta.url))
+const REPOSITORY = fileURLToPath(new URL('../../../', import.meta.url))
 
-function scan(): ScannedSource[] {
-  const sources: ScannedSource[] = []
-  for (const root of SCANNED) {
-    if (!existsSync(join(REPOSITORY, root))) continue
-    for (const entry of readdirSync(join(REPOSITORY, root), { recursive: true, withFileTypes: true })) {
-      const absPath = join(entry.parentPath, entry.name)
-      const isSource =
-        entry.isFile() && /\.[cm]?[jt]sx?$/.test(entry.name) && !/\.(?:test|d)\.[cm]?ts$/.test(entry.name)
-      if (!isSource || /[/\\](?:node_modules|dist)[/\\]/.test(absPath)) continue
-      sources.push({ path: relative(REPOSITORY, absPath).replaceAll('\\', '/'), text: readFileSync(absPath, 'utf8') })
-    }
-  }
-  return sources
-}
-
-const row = (source: string): SessionTreeWriter => ({ source, writes: 'x', disposition: 'emit', why: 'because' })
+const row = (source: string): WriterRow => ({ source, why: 'because' })
 const callsIn = (text: string, file = 'plugin.ts'): string[] => findRawWriters(text, file).map(({ call }) => call)
 
 describe('the sources of this repository', () => {
-  it('announce every write under a session tree, or say in sessionTreeWriters() why not', () => {
-    const sources = scan()
-    expect(sources.length).toBeGreaterThan(50)
-    expect(explainVerdict(judgeWriters(sources, sessionTreeWriters()))).toBe('')
-  })
+  it('announce every write under a session tree, or say in sessionTreeWriters() why not', async () => {
+    expect(await checkRawWriters({ root: REPOSITORY, sources: SCANNED, writers: sessionTreeWriters() })).toBe('')
+  }, 240_000)
 
   it('have a reason in every row', () => {
     for (const { source, writes, why } of sessionTreeWriters()) {
@@ -202,5 +192,33 @@ describe('judgeWriters', () => {
   it('lets the row of a file stand before the one of its directory', () => {
     const verdict = judgeWriters([{ path: 'p/a.ts', text: raw }], [row('p/'), row('p/a.ts')])
     expect(verdict.stale).toEqual([row('p/')])
+  })
+})
+
+describe('checkRawWriters', () => {
+  it('reads sources below directories, and neither tests nor what was installed or built', async () => {
+    const root = mkdtempSync(join(tmpdir(), 'nexus-raw-'))
+    onTestFinished(() => rmSync(root, { recursive: true, force: true }))
+    const raw = `import { writeFileSync } from 'node:fs'; writeFileSync(p, d)`
+    const paths = [
+      'src/deep/a.mts',
+      'src/a.test.ts',
+      'src/b.d.ts',
+      'src/dist/c.js',
+      'src/node_modules/d/e.js',
+      'src/f.md',
+    ]
+    for (const path of paths) {
+      mkdirSync(join(root, path, '..'), { recursive: true })
+      writeFileSync(join(root, path), raw)
+    }
+    const message = await checkRawWriters({ root, sources: ['src'] })
+    expect(message).toContain('src/deep/a.mts')
+    expect(message.match(/writeFileSync: /g)).toHaveLength(1)
+    expect(await checkRawWriters({ root, sources: ['src'], writers: [row('src/deep/')] })).toBe('')
+    expect(await checkRawWriters({ root, sources: ['src'], writers: [row('src/deep/'), row('src/x.ts')] })).toContain(
+      'src/x.ts',
+    )
+    await expect(checkRawWriters({ root, sources: ['none'] })).rejects.toMatchObject({ code: 'ENOENT' })
   })
 })
