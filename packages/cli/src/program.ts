@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import { Command } from '@commander-js/extra-typings'
 import { verifyBackendCommand } from './commands/backend/verify.ts'
+import { completionCommand } from './commands/completion.ts'
 import { checkCommand } from './commands/config/check.ts'
 import { printCommand } from './commands/config/print.ts'
 import { schemaCommand } from './commands/config/schema.ts'
@@ -8,7 +9,9 @@ import { demoCommand } from './commands/demo.ts'
 import { doctorCommand } from './commands/doctor.ts'
 import { catCommand } from './commands/journal/cat.ts'
 import { projectCommand } from './commands/journal/project.ts'
+import { restoreJournalCommand } from './commands/journal/restore.ts'
 import { rewindCommand } from './commands/journal/rewind.ts'
+import { sqlCommand } from './commands/journal/sql.ts'
 import { statsCommand } from './commands/journal/stats.ts'
 import { tailCommand } from './commands/journal/tail.ts'
 import { verifyJournalCommand } from './commands/journal/verify.ts'
@@ -60,7 +63,16 @@ const GROUPS: readonly (readonly [string, string, readonly ((parent: Command, fr
   [
     'journal',
     'Read the events of a session, and go back in them.',
-    [catCommand, tailCommand, statsCommand, verifyJournalCommand, projectCommand, rewindCommand],
+    [
+      catCommand,
+      tailCommand,
+      statsCommand,
+      verifyJournalCommand,
+      projectCommand,
+      sqlCommand,
+      rewindCommand,
+      restoreJournalCommand,
+    ],
   ],
   [
     'store',
@@ -99,5 +111,6 @@ export function createProgram(
   }
   timelineCommand(program, frame)
   doctorCommand(program, frame)
+  completionCommand(program, frame)
   return { program, frame }
 }

@@ -43,11 +43,27 @@ it('reads the journal of a session here and in the bucket, narrows it down, coun
     { turn_id: 't2', files: ['files/t2'] },
   ])
 
+  const calls = 'SELECT turn_id, name FROM calls JOIN turns ON turn_seq = first_seq'
+  expect((await on('sql', calls, '--json', '--from', 'store')).lines.map((line) => JSON.parse(line) as object)).toEqual(
+    ['t1', 't2'].map((turn) => ({ turn_id: turn, name: 'write_file' })),
+  )
+  expect((await on('sql', calls)).lines).toEqual(['turn_id  name', 't1       write_file', 't2       write_file'])
+  expect((await on('sql', 'DROP TABLE turns')).code).toBe(2)
+  expect((await on('sql')).lines[0]).toContain('CREATE TABLE turns')
+
   expect((await on('rewind', '4', '--json')).json).toMatchObject({ done: false, events_dropped: all.length - 4 })
   expect((await events()).length).toBe(all.length)
   expect((await on('rewind', '4', '--yes')).code).toBe(0)
   expect((await events()).length).toBe(4)
   expect(readdirSync(join(machine.sessionsRoot, 's1/journal/archive'))).toHaveLength(1)
+
+  const [archive] = readdirSync(join(machine.sessionsRoot, 's1/journal/archive'))
+  expect((await on('restore', '--json')).json).toMatchObject({ archives: [{ archive, last_seq: all.length }] })
+  expect((await on('restore', 'none')).notes.join()).toContain(archive)
+  expect((await on('restore', archive ?? '', '--json')).json).toMatchObject({ done: false, to_seq: all.length })
+  expect((await events()).length).toBe(4)
+  expect((await on('restore', archive ?? '', '--yes')).code).toBe(0)
+  expect(await events()).toEqual(all)
 
   appendFileSync(join(machine.sessionsRoot, 's1/journal/events.jsonl'), '{"torn')
   const torn = await on('verify', '--json')

@@ -13,7 +13,8 @@ export type { LockLook } from './read/lock-look.ts'
 export type { BlobEntry, InspectedSession } from './read/inspected-session.ts'
 export type { SessionMetadata } from './read/session-metadata.ts'
 export type { TreeEntry } from './read/tree-entry.ts'
-export { timeline, type TimelineCall, type TimelineTurn } from './read/timeline.ts'
+export { timeline, type TimelineCall, type TimelineTurn } from './timeline/timeline.ts'
+export { indexTimeline, TIMELINE_SCHEMA, type SqlValue, type TimelineIndex } from './timeline/timeline-index.ts'
 
 // Moving one
 export { exportSession, EXPORT_FAILPOINTS } from './archive/export-session.ts'

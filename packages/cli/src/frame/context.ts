@@ -77,6 +77,11 @@ export class Context {
 
   #onInterrupt = (): void => undefined
 
+  /** From now on Ctrl-C ends the process at once: for what holds the thread and leaves nothing behind. */
+  endAtInterrupt(): void {
+    process.off('SIGINT', this.#onInterrupt)
+  }
+
   /** Whether Ctrl-C was pressed. */
   get isStopped(): boolean {
     return this.#stop?.signal.aborted === true
