@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type ConfigInput, Engine, type Plugin, type ReplayReport, silentLogger } from '@nexus/engine'
 import { describe, expect, it } from 'vitest'
@@ -271,6 +271,16 @@ describe('a replay', () => {
       { plugins: [stuck], logger: silentLogger, turnTimeoutMs: 50 },
     )
     await expect(replaying).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  })
+
+  it('runs a session that has no configuration of its own under the given one', async () => {
+    const lab = new Lab()
+    const model = whimsicalModel()
+    const engine = await lab.engine({ plugins: agent(model.plugin) })
+    await engine.submitInput('hello')
+    await engine.stop()
+    rmSync(join(dirname(journalOf(lab, engine)), '..', 'metadata', 'config-snapshot.yaml'))
+    expect(await replay(lab, engine, agent(model.plugin))).toMatchObject({ turns: 1 })
   })
 
   it('needs the session on this machine', async () => {

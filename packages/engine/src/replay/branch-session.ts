@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { NexusError } from '@nexus/errors'
 import { systemClock, within } from '@nexus/host'
-import { type Coordinator, TURN_TIMEOUT_MS } from '@nexus/journal'
+import { type Coordinator, type JournalEnvelope, TURN_TIMEOUT_MS } from '@nexus/journal'
 import type { EventMap } from '../bus/event-map.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { readSessionMeta, type SessionMeta } from '../session/meta.ts'
@@ -25,22 +25,39 @@ export async function branchSession(
   const sessionDir = join(loaded.config.core.sessions.root, sessionId)
   const journalDir = join(sessionDir, 'journal')
   const coordinator = await openCoordinator(journalDir, sessionId, signal)
-  const before = await split(turnEvents(journalDir, signal), fromTurn)
-  refuseUnknownTurn(fromTurn, before)
+  const answers = new JournaledAnswers(coordinator)
+  const inputs = new GivenInputs(coordinator)
+  const before: Before = { answers, inputs, lastInput: undefined, branched: [] }
+  let turns = 0
+  for await (const turn of turnEvents(journalDir, signal)) {
+    if (turns >= fromTurn - 1) before.branched.push(turn.input)
+    else {
+      answers.learn(turn)
+      inputs.learn(turn)
+      if (turn.kind === 'turn') before.lastInput = turn.input.event_id
+    }
+    if (turn.kind === 'turn') turns++
+  }
+  refuseUnknownTurn(fromTurn, before.branched.length, turns)
   const scratch = await Scratch.make(sessionDir, sessionId, keepIn)
   try {
-    const notRebuilt = await takeAsItWas(sessionId, scratch.config(loaded), before.kept, coordinator, options, open)
+    await takeAsItWas(sessionId, scratch.config(loaded), before, coordinator, options, open)
     const meta = await takeAnew(sessionId, scratch.config(other), before.branched, options, open)
-    const after = await split(turnEvents(scratch.journalDir, signal), fromTurn)
-    const { firstDifference } = await compareTurns(each(before.kept), each(after.kept))
-    const original = await readSessionMeta(sessionDir)
+    // One turn at a time: only what differs is kept.
+    const [one, again] = [turnEvents(journalDir, signal), turnEvents(scratch.journalDir, signal)]
+    const { firstDifference } = await compareTurns(take(one, fromTurn - 1), take(again, fromTurn - 1))
+    const branched: BranchedTurn[] = []
+    for (const [at, input] of before.branched.entries()) {
+      branched.push(branchedTurn(fromTurn + at, input, await nextOf(one), await nextOf(again)))
+    }
+    await Promise.all([one.return(undefined), again.return(undefined)])
     return {
       fromTurn,
       ...(firstDifference === undefined ? {} : { firstDifference }),
-      turns: before.branched.map((turn, at) => branchedTurn(fromTurn + at, turn, after.branched[at])),
+      turns: branched,
       files: await changedFiles(sessionDir, scratch.sessionDir),
-      totals: { before: totalsOf(original), after: totalsOf(meta) },
-      notRebuilt,
+      totals: { before: totalsOf(await readSessionMeta(sessionDir)), after: totalsOf(meta) },
+      notRebuilt: [...answers.told].toSorted(),
       ...(keepIn === undefined ? {} : { dir: scratch.sessionDir }),
     }
   } finally {
@@ -48,53 +65,52 @@ export async function branchSession(
   }
 }
 
-/** What lies before a turn, and what from it on. */
-interface SplitTurns {
-  kept: JournaledTurn[]
-  branched: JournaledTurn[]
+/** What the journal says of a session up to a branch, and what was given to it from there on. */
+interface Before {
+  readonly answers: JournaledAnswers
+  readonly inputs: GivenInputs
+  /** Event id of the input of the last turn before the branch; undefined when the branch begins with the first turn. */
+  lastInput: string | undefined
+  readonly branched: JournalEnvelope[]
 }
 
-async function split(turns: AsyncIterable<JournaledTurn>, fromTurn: number): Promise<SplitTurns> {
-  const found: SplitTurns = { kept: [], branched: [] }
-  let count = 0
-  for await (const turn of turns) {
-    const isBefore = count < fromTurn - 1
-    if (turn.kind === 'turn') count++
-    found[isBefore ? 'kept' : 'branched'].push(turn)
-  }
-  return found
-}
-
-function refuseUnknownTurn(fromTurn: number, { kept, branched }: SplitTurns): void {
-  if (Number.isInteger(fromTurn) && fromTurn >= 1 && branched.length > 0) return
-  const turns = [...kept, ...branched].filter(({ kind }) => kind === 'turn').length
+function refuseUnknownTurn(fromTurn: number, branched: number, turns: number): void {
+  if (Number.isInteger(fromTurn) && fromTurn >= 1 && branched > 0) return
   throw new NexusError('INVALID_ARGUMENT', `there is no turn ${fromTurn} to branch from: the session has ${turns}`, {
     op: 'engine.replay',
   })
 }
 
-/** Brings the scratch session to where the branch begins. Returns the tools that were not run again. */
+/** The next turns up to a number, leaving the rest to whoever reads on; inputs that were refused before them come along. */
+async function* take(turns: AsyncIterator<JournaledTurn>, count: number): AsyncGenerator<JournaledTurn> {
+  for (let taken = 0; taken < count;) {
+    const turn = await nextOf(turns)
+    if (turn === undefined) return
+    if (turn.kind === 'turn') taken++
+    yield turn
+  }
+}
+
+async function nextOf(turns: AsyncIterator<JournaledTurn>): Promise<JournaledTurn | undefined> {
+  const { value, done } = await turns.next()
+  return done === true ? undefined : value
+}
+
+/** Brings the scratch session to where the branch begins. */
 async function takeAsItWas(
   sessionId: string,
   scratch: LoadedConfig,
-  turns: readonly JournaledTurn[],
+  { answers, inputs, lastInput }: Before,
   coordinator: Coordinator,
   { turnTimeoutMs, signal, plugins, logger, clock, asyncContext, useConfigSnapshot }: BranchOptions,
   open: OpenScratch,
-): Promise<string[]> {
-  const answers = new JournaledAnswers(coordinator)
-  const inputs = new GivenInputs(coordinator)
-  for (const turn of turns) {
-    answers.learn(turn)
-    inputs.learn(turn)
-  }
+): Promise<void> {
   const given = defined({ plugins, logger, clock, asyncContext, useConfigSnapshot })
   const engine = await open(scratch, { ...given, recallSessionId: sessionId }, 'rebuilding')
   answers.answerOn(engine.bus, true)
   await engine.boot()
   try {
-    const last = turns.findLast(({ kind }) => kind === 'turn')?.input.event_id
-    const count = coordinator.completedInputs.findIndex(({ event_id: id }) => id === last) + 1
+    const count = coordinator.completedInputs.findIndex(({ event_id: id }) => id === lastInput) + 1
     await coordinator.run(inputs.through(engine.bus, count), {
       inputs: count,
       ...defined({ turnTimeoutMs, signal, clock }),
@@ -102,14 +118,13 @@ async function takeAsItWas(
   } finally {
     await engine.stop()
   }
-  return [...answers.told].toSorted()
 }
 
 /** Gives the inputs from the branch on to a session that runs for real. */
 async function takeAnew(
   sessionId: string,
   scratch: LoadedConfig,
-  turns: readonly JournaledTurn[],
+  inputs: readonly JournalEnvelope[],
   { turnTimeoutMs = TURN_TIMEOUT_MS, signal, plugins, branchPlugins = plugins, ...options }: BranchOptions,
   open: OpenScratch,
 ): Promise<SessionMeta> {
@@ -118,7 +133,7 @@ async function takeAnew(
   const engine = await open(scratch, { ...given, recallSessionId: sessionId, useConfigSnapshot: false }, false)
   await engine.boot()
   try {
-    for (const { input } of turns) {
+    for (const input of inputs) {
       const { content, files } = input.payload as EventMap['io.input']
       const late = (): NexusError =>
         new NexusError('UNAVAILABLE', `input ${input.seq} took longer than ${turnTimeoutMs} ms in the branch`, {
@@ -133,9 +148,14 @@ async function takeAnew(
   }
 }
 
-function branchedTurn(turn: number, before: JournaledTurn, after: JournaledTurn | undefined): BranchedTurn {
-  const { content } = before.input.payload as EventMap['io.input']
-  const { removed, added } = changes(before.events, after?.events ?? [])
+function branchedTurn(
+  turn: number,
+  input: JournalEnvelope,
+  before: JournaledTurn | undefined,
+  after: JournaledTurn | undefined,
+): BranchedTurn {
+  const { content } = input.payload as EventMap['io.input']
+  const { removed, added } = changes(before?.events ?? [], after?.events ?? [])
   return {
     turn,
     input: content,
@@ -179,10 +199,6 @@ function changes(
 
 function totalsOf(meta: SessionMeta | undefined): SessionTotals {
   return { turns: meta?.turnCount ?? 0, tokens: meta?.tokensUsed ?? 0, costUsd: meta?.costUsd ?? 0 }
-}
-
-async function* each<T>(values: readonly T[]): AsyncGenerator<T> {
-  yield* values
 }
 
 /** The same options without those that are undefined. */

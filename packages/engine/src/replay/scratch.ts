@@ -2,7 +2,7 @@ import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { CONFIG_SNAPSHOT_PATH, METADATA_DIR } from '@nexus/durability/names'
-import { isNexusError, NexusError } from '@nexus/errors'
+import { fromSystemError, isNexusError, NexusError } from '@nexus/errors'
 import { Coordinator } from '@nexus/journal'
 import type { EventEmitting } from '../bus/event.ts'
 import type { EventSubscribing } from '../bus/event-bus.ts'
@@ -46,7 +46,12 @@ export class Scratch {
     const root = keepIn ?? (await mkdtemp(join(tmpdir(), 'nexus-replay-')))
     const scratch = new Scratch(root, sessionId, keepIn !== undefined)
     await mkdir(join(scratch.sessionDir, METADATA_DIR), { recursive: true, mode: 0o700 })
-    await cp(join(sessionDir, CONFIG_SNAPSHOT_PATH), join(scratch.sessionDir, CONFIG_SNAPSHOT_PATH))
+    await cp(join(sessionDir, CONFIG_SNAPSHOT_PATH), join(scratch.sessionDir, CONFIG_SNAPSHOT_PATH)).catch(
+      (error: NodeJS.ErrnoException) => {
+        // A session without one runs under the given configuration.
+        if (error.code !== 'ENOENT') throw fromSystemError(error, 'engine.replay', sessionDir)
+      },
+    )
     return scratch
   }
 
