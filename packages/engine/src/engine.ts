@@ -18,7 +18,7 @@ import type { SessionWorkspace } from './session/workspace.ts'
 import type { BranchOptions, BranchReport } from './replay/branch-report.ts'
 import type { ReplayOptions, ReplayReport } from './replay/replay-report.ts'
 import type { OpenScratch } from './replay/scratch.ts'
-import { engineStatus, type EngineStatus, type Phase } from './status.ts'
+import { engineStatus, type EngineStatus, type Phase } from './lifecycle/status.ts'
 
 /**
  * One run of one session: boot it, give it inputs, commit, stop or abandon it.

@@ -5,7 +5,7 @@ export { isNexusError, NexusError, type ErrorCode } from '@nexus/errors'
 export { Engine } from './engine.ts'
 export type { EngineOptions, StopOptions } from './engine-options.ts'
 export type { InputOutcome } from './lifecycle/input-line.ts'
-export type { EngineStatus, Phase } from './status.ts'
+export type { EngineStatus, Phase } from './lifecycle/status.ts'
 
 // A session, taken once more
 export type {
@@ -20,6 +20,8 @@ export type { ReplayDifference, ReplayedEvent, ReplayOptions, ReplayReport } fro
 
 // A session without plugins: a directory that survives
 export { openSession, type OpenSessionOptions, type Session, type StoreInput } from './open-session.ts'
+export type { TurnOutcome } from './lifecycle/take-turn.ts'
+export { type PoolEnd, SessionPool, type SessionPoolOptions } from './session-pool.ts'
 
 // The session's parts: files, databases, journal, lock
 export type { SessionWorkspace, WriteOptions } from './session/workspace.ts'

@@ -10,7 +10,8 @@ import type { CommitOptions, SnapshotResult } from '@nexus/durability'
 import { Engine } from './engine.ts'
 import type { EngineOptions } from './engine-options.ts'
 import type { SessionWorkspace } from './session/workspace.ts'
-import type { EngineStatus } from './status.ts'
+import type { EngineStatus } from './lifecycle/status.ts'
+import { takeTurn, type TurnOutcome } from './lifecycle/take-turn.ts'
 
 /** The `core.object_store` block, as in YAML. */
 export type StoreInput = NonNullable<NonNullable<ConfigInput['core']>['object_store']>
@@ -49,6 +50,13 @@ export interface Session extends AsyncDisposable {
   storage(name?: string): Storage
   /** Resolves when everything written so far is durable in the store; see `Engine.commit`. */
   commit(options?: string | CommitOptions): Promise<SnapshotResult>
+  /**
+   * Runs work as one turn: begins it, ends it, and resolves when its commit is durable. One whose work throws ends as failed, and
+   * the error is thrown on.
+   *
+   * @throws what the work throws; `UNAVAILABLE` when the turn is done and could not be committed: a later commit holds it, too
+   */
+  turn<T>(work: (turnId: string) => T | Promise<T>): Promise<TurnOutcome<T>>
   /** How the session and its durability stand. Never throws, also after the end. */
   status(): EngineStatus
   /** Ends the session with a last commit, unless nothing has changed since the one before. */
@@ -108,6 +116,7 @@ export async function openSession(options: OpenSessionOptions = {}): Promise<Ses
     blobs,
     storage: (name = DEFAULT_STORAGE_NAME) => storage.open('session', name),
     commit: (commitOptions) => engine.commit(commitOptions),
+    turn: (work) => takeTurn({ sessionId: engine.sessionId, bus: engine.bus, hasStore: store !== undefined }, work),
     status: () => engine.status(),
     close,
     abandon: () => engine.abandon(),

@@ -153,3 +153,62 @@ describe('going back in a journal', () => {
     expect((await restoreSession(dir, archive)).lastSeq).toBeGreaterThan(2)
   })
 })
+
+describe('a turn of a session', () => {
+  it('is begun, ended and committed', async () => {
+    const store = createMemoryBackend()
+    const seen: NexusEvent[] = []
+    const onEvent = (event: NexusEvent): void => void seen.push(event)
+    const session = await openSession({ id: 's1', root: tempDir(), store, logger, onEvent })
+    const { value, turnId, generation } = await session.turn(async (id) => {
+      await session.workspace.writeFile('files/a', id)
+      return 'done'
+    })
+    expect([value, generation]).toEqual(['done', session.status().durability?.generation])
+    const turns = seen.filter(({ type }) => type.startsWith('agent.turn.'))
+    expect(turns.map(({ type, payload }) => [type, payload])).toMatchObject([
+      ['agent.turn.start', { turn_id: turnId, session_id: 's1' }],
+      ['agent.turn.end', { turn_id: turnId, session_id: 's1' }],
+    ])
+    await session.abandon()
+    const elsewhere = await openSession({ id: 's1', root: tempDir(), store, logger })
+    expect((await elsewhere.workspace.readFile('files/a')).toString()).toBe(turnId)
+    await elsewhere.close()
+  })
+
+  it('ends as failed, and is committed as that, when its work throws', async () => {
+    const store = createMemoryBackend()
+    const seen: NexusEvent[] = []
+    const onEvent = (event: NexusEvent): void => void seen.push(event)
+    const session = await openSession({ id: 's1', root: tempDir(), store, logger, onEvent })
+    const failed = session.turn(async () => {
+      await session.workspace.writeFile('files/a', 'half')
+      throw new Error('no more tokens')
+    })
+    await expect(failed).rejects.toThrow('no more tokens')
+    expect(seen.findLast(({ type }) => type === 'agent.turn.end')?.payload).toMatchObject({ error: 'no more tokens' })
+    expect(session.status().durability?.generation).toBe(1)
+    await session.close()
+  })
+
+  it('rejects when its commit fails, and is in the next one', async () => {
+    const store = createMemoryBackend()
+    const session = await openSession({ id: 's1', root: tempDir(), store, logger })
+    store.faults.failWhen(({ op }) => op === 'put')
+    const first = session.turn(() => session.workspace.writeFile('files/a', 'a'))
+    await expect(first).rejects.toMatchObject({ code: 'UNAVAILABLE', retryable: true })
+    store.faults.heal()
+    const { generation } = await session.turn(() => session.workspace.writeFile('files/b', 'b'))
+    expect(generation).toBeGreaterThan(0)
+    await session.abandon()
+    const elsewhere = await openSession({ id: 's1', root: tempDir(), store, logger })
+    expect(await elsewhere.workspace.listFiles('files')).toEqual(['a', 'b'])
+    await elsewhere.close()
+  })
+
+  it('needs no store', async () => {
+    const session = await openSession({ id: 's1', root: tempDir(), logger })
+    expect(await session.turn(() => 1)).toEqual({ value: 1, turnId: expect.any(String) as string })
+    await session.close()
+  })
+})

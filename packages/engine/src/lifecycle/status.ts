@@ -1,7 +1,7 @@
-import type { EventBus } from './bus/event-bus.ts'
+import type { EventBus } from '../bus/event-bus.ts'
 import type { DurabilityStatus } from '@nexus/durability'
 import type { Fence } from '@nexus/host'
-import type { RunningSession } from './lifecycle/running-session.ts'
+import type { RunningSession } from './running-session.ts'
 
 /** Where a run is. `failed`: its boot failed and gave everything back. `lost`: another host or process has the session. */
 export type Phase = 'new' | 'booting' | 'running' | 'lost' | 'stopping' | 'stopped' | 'abandoned' | 'failed'
