@@ -2,6 +2,7 @@
 export { openSessionDurability, type CommitOptions, type SessionDurability } from './session-durability.ts'
 export type { AttachedSession, FinishOptions } from './session-durability.ts'
 export type { SessionDurabilityOptions } from './run-context.ts'
+export { chooseLayout, type LayoutName, type LayoutQuestion } from './layout-in-store.ts'
 export type { DurabilityStatus } from './durability-status.ts'
 export type { DurabilityEvents, DurabilityEventType, Tell } from './events/table.ts'
 

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { NexusError } from '@nexus/errors'
 import type { JournalWriter } from '@nexus/journal'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { StorageManager } from '@nexus/storage'
@@ -95,7 +96,20 @@ export interface RunContext extends Required<Omit<SessionDurabilityOptions, 'age
   readonly committed: CommittedGeneration
 }
 
+/** What would commit over another host's commit; no layout can keep a promise under it in which none can. */
+function refuseOverwriting({ sessionId, layoutName, onLost, staleLocal }: SessionDurabilityOptions): void {
+  if (layoutName !== 'versioned' || (onLost === 'stop' && staleLocal !== 'keep')) return
+  const key = onLost === 'overwrite' ? 'on_lost can not be overwrite' : 'stale_local can not be keep'
+  throw new NexusError(
+    'INVALID_ARGUMENT',
+    `core.object_store.${key} for session ${sessionId}, whose layout is versioned: no commit is ever overwritten there`,
+    { op: 'durability.open', key: sessionId },
+  )
+}
+
+/** @throws NexusError `INVALID_ARGUMENT` for a policy that the layout can't follow; `UNSUPPORTED` for a backend that lacks what it needs */
 export function openRun(options: SessionDurabilityOptions): RunContext {
+  refuseOverwriting(options)
   const { sessionId, sessionsRoot } = options
   const settled = {
     ...options,

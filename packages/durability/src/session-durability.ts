@@ -3,6 +3,7 @@ import type { JournalWriter } from '@nexus/journal'
 import type { StorageManager } from '@nexus/storage'
 import { Deadline, raceSignal } from '@nexus/host'
 import { SessionBlobs } from './blobs/session-blobs.ts'
+import { probeCreates } from './boot/create-probe.ts'
 import { probeStore } from './boot/store-probe.ts'
 import { resolveTree, type TreeResolution } from './boot/resolve-tree.ts'
 import { CommitGuard } from './commit/commit-guard.ts'
@@ -132,9 +133,10 @@ export class SessionDurability {
     return this.#run.committed.highestSealedSegment
   }
 
-  /** Tries the store out, once for each store and machine; see {@link probeStore}. Before anything is decided on its word. */
+  /** Tries the store out, once for each store and machine; see {@link probeStore} and {@link probeCreates}. */
   async probeStore(): Promise<void> {
     await probeStore(this.#run)
+    if (this.#run.layout.chain !== undefined) await probeCreates(this.#run)
   }
 
   /**

@@ -47,7 +47,7 @@ export async function refuseMirror(sessionId: string, mirror: Layout, signal?: A
   if ((await mirror.head(signal)) === undefined) return
   throw new NexusError(
     'PRECONDITION',
-    `session ${sessionId} lies in the store in the mirror layout: boot it with core.object_store.layout mirror, ` +
+    `session ${sessionId} lies in the store in the mirror layout: boot it with core.object_store.layout mirror or auto, ` +
       'or use another id; a session can not be moved between layouts yet',
     { op: DECIDED, key: sessionId },
   )

@@ -23,7 +23,7 @@ export async function refuseChain(store: ObjectStore, sessionId: string, signal?
   if (!(await hasChain(store, sessionId, signal))) return
   throw new NexusError(
     'PRECONDITION',
-    `session ${sessionId} lies in the store in the versioned layout: boot it with core.object_store.layout versioned, ` +
+    `session ${sessionId} lies in the store in the versioned layout: boot it with core.object_store.layout versioned or auto, ` +
       'or use another id; a session can not be moved between layouts yet',
     { op: 'durability.resolve-tree', key: sessionId },
   )

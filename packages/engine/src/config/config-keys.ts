@@ -126,8 +126,8 @@ export const CONFIG_KEYS = {
         doc: 'When a restored file is newer than the commit it was restored from: `warn` reports it, `fail` fails the boot, `auto` fails for databases and the conversation and reports other files.' },
       min_rate_kib_s: { kind: 'integer', default: 16, min: 1, max: 1_048_576, whose: 'host',
         doc: 'A transfer that stays below this rate for 30 s has failed, in KiB/s. Nothing else limits one that moves.' },
-      layout: { kind: 'choice', of: ['mirror', 'auto', 'versioned'], notYet: ['auto'], default: 'mirror', whose: 'host',
-        doc: 'How sessions lie in the store: `mirror` as files under their own names, `versioned` as commits that nothing overwrites.' },
+      layout: { kind: 'choice', of: ['mirror', 'auto', 'versioned'], default: 'mirror', whose: 'host',
+        doc: 'How sessions lie in the store: `mirror` as files under their own names, `versioned` as commits that nothing overwrites. `auto`: a session keeps the layout it has, and a new one is versioned where the backend has `get` and `putIfAbsent`.' },
       ownership: { kind: 'choice', of: ['detect', 'claim', 'lazy', 'refuse'], default: 'detect', whose: 'host',
         doc: 'What a boot does about another live owner. `mirror` can only `detect` and report it. `versioned` takes the session from the host before: at boot (`claim`, also where this key is left out) or with the first commit (`lazy`); `refuse` claims at boot too, and fails the boot while the owner looks live.' },
       keep: {

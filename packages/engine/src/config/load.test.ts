@@ -396,10 +396,6 @@ describe('the old name of a key', () => {
 describe('what is not built yet', () => {
   it.each([
     [
-      'core: {object_store: {backend: test-store, bucket: b, layout: auto}}',
-      /auto is not available in this version; write mirror/,
-    ],
-    [
       'core: {object_store: {backend: test-store, bucket: b, migrate: auto}}',
       /auto is not available in this version; write ask/,
     ],
@@ -453,7 +449,7 @@ describe('the object store', () => {
     ['backend: test-store, bucket: b, ownership: refuse', ['ownership']],
     ['backend: test-store, bucket: b, layout: versioned, ownership: detect', ['ownership']],
     ['backend: test-store, bucket: b, ownership: claim', ['ownership']],
-    ['backend: test-store, bucket: b, layout: auto, ownership: lazy', ['layout', 'ownership']],
+    ['backend: test-store, bucket: b, layout: mirror, ownership: lazy', ['ownership']],
     ['backend: test-store, bucket: b, options: []', ['options']],
     ['backend: test-store, bucket: 5', ['bucket']],
   ])('{%s} is refused naming the key', async (block, keys) => {

@@ -1,4 +1,5 @@
 import { backends, registered, validateKeyPrefix } from '@nexus/objectstore'
+import { CONFIG_KEYS } from './config-keys.ts'
 import { formatConfigPath, type ConfigPath, type ConfigProblem } from './document/problem.ts'
 import { nearName } from './near-name.ts'
 import { isMap } from './value-schema.ts'
@@ -43,7 +44,8 @@ export function objectStoreProblems(
 /** What the layouts can't do. */
 function layoutFaults(values: ReadonlyMap<string, unknown>): [key: string, message: string][] {
   const faults: [string, string][] = []
-  if (values.get('layout') === 'versioned') {
+  const layout = values.get('layout') ?? CONFIG_KEYS.core.object_store.layout.default
+  if (layout === 'versioned') {
     if (values.get('ownership') === 'detect') {
       faults.push([
         'ownership',
@@ -60,7 +62,7 @@ function layoutFaults(values: ReadonlyMap<string, unknown>): [key: string, messa
         'can not be keep under layout versioned: a commit on an older tree is refused; use set-aside or refuse',
       ])
     }
-  } else if ((values.get('ownership') ?? 'detect') !== 'detect') {
+  } else if (layout === 'mirror' && (values.get('ownership') ?? 'detect') !== 'detect') {
     faults.push(['ownership', 'can only be detect under layout mirror, where nothing keeps a host from writing'])
   }
   return faults

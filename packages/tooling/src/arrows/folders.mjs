@@ -154,7 +154,7 @@ export const FOLDERS = {
     ],
     'mirror/restore': ['layout', 'mirror', 'mirror/manifest', 'tree'],
     'mirror-layout.ts': ['layout', 'mirror', 'mirror/manifest', 'mirror/restore', 'tree'],
-    'layout-in-store.ts': ['layout', 'mirror-layout.ts', 'versioned'],
+    'layout-in-store.ts': ['boot', 'layout', 'mirror-layout.ts', 'versioned', 'versioned/core', 'versioned/store'],
     versioned: [
       'layout',
       'tree',

@@ -54,8 +54,9 @@ export interface Boot {
 export const BOOT_STEPS: readonly BootStep<Boot>[] = [
   {
     name: 'object-store',
-    async run({ request: { sessionId, loaded, options, fence }, session }) {
-      Object.assign(session, await openDurability(sessionId, loaded.config, options, fence))
+    async run({ request: { sessionId, resume, loaded, options, fence }, session }) {
+      const of = { config: loaded.config, fresh: !resume }
+      Object.assign(session, await openDurability(sessionId, of, options, fence))
     },
     undo: ({ session }) => session.durability?.finish({ clean: false }),
   },

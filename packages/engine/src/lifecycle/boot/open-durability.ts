@@ -3,7 +3,7 @@ import { hostname } from 'node:os'
 import process from 'node:process'
 import { ObjectStore, openObjectStore, type Backend } from '@nexus/objectstore'
 import type { EngineConfig } from '../../config/engine-config.ts'
-import { openSessionDurability, type SessionDurability } from '@nexus/durability'
+import { chooseLayout, openSessionDurability, type SessionDurability } from '@nexus/durability'
 import type { ResolvedOptions } from '../../engine-options.ts'
 import { type Fence, systemProcesses } from '@nexus/host'
 
@@ -29,14 +29,17 @@ export interface OpenedStore {
 /**
  * Opens the backend, once per run, and what keeps the session in it; undefined when none is named.
  *
- * @throws whatever the driver says about its configuration
+ * @param of `fresh`: the id was generated just now
+ * @throws whatever the driver says about its configuration; with a layout that is left open, the store's error where it
+ *   answered with what can't be understood
  */
 export async function openDurability(
   sessionId: string,
-  config: EngineConfig,
+  of: { config: EngineConfig; fresh: boolean },
   options: ResolvedOptions,
   fence: Fence,
 ): Promise<OpenedStore | undefined> {
+  const { config, fresh } = of
   const { backend, logger, clock } = options
   const settings = config.core.objectStore
   if (settings === undefined) return undefined
@@ -45,36 +48,44 @@ export async function openDurability(
     backend === undefined
       ? await openObjectStore(settings, { logger, clock, minRateKibS: settings.minRateKibS })
       : new ObjectStore(backend, { name, clock, minRateKibS: settings.minRateKibS })
-  const durability = openSessionDurability({
-    store,
-    backendName: name,
-    sessionId,
-    sessionsRoot: config.core.sessions.root,
-    storeId:
-      backend === undefined
-        ? [name, settings.endpoint, settings.bucket, settings.prefix].join(' ')
-        : identityOf(backend),
-    storageRoot: config.core.storage.root,
-    agentId: config.core.agentId || undefined,
-    policy: settings.failurePolicy,
-    staleLocal: settings.staleLocal,
-    onLost: settings.onLost,
-    onMixed: settings.onMixed,
-    layoutName: settings.layout === 'versioned' ? 'versioned' : 'mirror',
-    claims: CLAIMS[settings.ownership],
-    verifyContent: settings.verifyContent,
-    acceptEmpty: settings.acceptEmpty,
-    keep: settings.keep,
-    ttlMs: settings.ttlMs,
-    instanceId: options.instanceId,
-    host: hostname(),
-    pid: process.pid,
-    bootId: systemProcesses.self().bootId,
-    clock,
-    random: options.random,
-    logger,
-    failpoint: options.failpoint,
-    fence,
-  })
-  return { store, durability }
+  try {
+    const { root: sessionsRoot } = config.core.sessions
+    const question = { store, sessionId, sessionsRoot, fresh, logger, signal: fence.signal }
+    const layoutName = settings.layout === 'auto' ? await chooseLayout(question) : settings.layout
+    const durability = openSessionDurability({
+      store,
+      backendName: name,
+      sessionId,
+      sessionsRoot: config.core.sessions.root,
+      storeId:
+        backend === undefined
+          ? [name, settings.endpoint, settings.bucket, settings.prefix].join(' ')
+          : identityOf(backend),
+      storageRoot: config.core.storage.root,
+      agentId: config.core.agentId || undefined,
+      policy: settings.failurePolicy,
+      staleLocal: settings.staleLocal,
+      onLost: settings.onLost,
+      onMixed: settings.onMixed,
+      layoutName,
+      claims: CLAIMS[settings.ownership],
+      verifyContent: settings.verifyContent,
+      acceptEmpty: settings.acceptEmpty,
+      keep: settings.keep,
+      ttlMs: settings.ttlMs,
+      instanceId: options.instanceId,
+      host: hostname(),
+      pid: process.pid,
+      bootId: systemProcesses.self().bootId,
+      clock,
+      random: options.random,
+      logger,
+      failpoint: options.failpoint,
+      fence,
+    })
+    return { store, durability }
+  } catch (error) {
+    await store.close().catch(() => undefined)
+    throw error
+  }
 }
