@@ -157,6 +157,27 @@ describe('a replay', () => {
     })
   })
 
+  it.each([true, false])(
+    'lets be missing what a kill cut off behind a turn, and nothing else (killed: %s)',
+    async (killed) => {
+      const lab = new Lab()
+      const plugins = (): Plugin[] => agent(scriptedModel())
+      const all = { ...blocks, 'nexus.memory.conversation': { max_messages: 4, keep_messages: 2 } }
+      const first = await lab.engine({ plugins: plugins(), blocks: all })
+      for (const input of ['hello', 'hello', 'hello']) await first.submitInput(input)
+      await (killed ? first.abandon() : first.stop())
+      const second = await lab.engine({ plugins: plugins(), blocks: all, recallSessionId: first.sessionId })
+      await second.submitInput('hello')
+      await second.stop()
+      // As if the process had died before the compaction could tell of itself.
+      const path = journalOf(lab, first)
+      writeFileSync(path, readFileSync(path, 'utf8').replace('"type":"io.history.replay"', '"type":"core.cut"'))
+      const { turns, firstDifference } = await replay(lab, first, plugins())
+      expect(turns).toBe(killed ? 4 : 2)
+      expect(firstDifference?.found?.type).toBe(killed ? undefined : 'io.history.replay')
+    },
+  )
+
   it('refuses what gates refused, for reasons of their own or not, and asks them the same', async () => {
     const lab = new Lab()
     let isOpen = false

@@ -101,6 +101,19 @@ describe('a compaction', () => {
     expect(requests[0]?.messages.map(({ content }) => content)).toEqual(['b', 'said b', 'c', 'said c', 'd'])
   })
 
+  it('is made up for at a resume where a kill came between it and the end of its turn', async () => {
+    const lab = new Lab()
+    const first = await ended(lab, scripted, inputs)
+    const tooLong = { 'nexus.memory.conversation': { max_messages: 5, keep_messages: 3 } }
+    const second = await lab.engine({
+      plugins: plugins(),
+      blocks: { ...scripted, ...tooLong },
+      recallSessionId: first.sessionId,
+      useConfigSnapshot: false,
+    })
+    expect(await texts(second)).toEqual(['b', 'said b', 'c', 'said c'])
+  })
+
   it('asks the model to sum up the rest', async () => {
     const lab = new Lab()
     const block = { max_messages: 5, keep_messages: 1, summarize: true }
