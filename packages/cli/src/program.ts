@@ -32,6 +32,7 @@ import { checkStoreCommand } from './commands/store/check.ts'
 import { duCommand } from './commands/store/du.ts'
 import { gcCommand } from './commands/store/gc.ts'
 import { lsCommand } from './commands/store/ls.ts'
+import { migrateCommand } from './commands/store/migrate.ts'
 import { orphansCommand } from './commands/store/orphans.ts'
 import { timelineCommand } from './commands/timeline.ts'
 import { Frame } from './frame/frame.ts'
@@ -76,8 +77,8 @@ const GROUPS: readonly (readonly [string, string, readonly ((parent: Command, fr
   ],
   [
     'store',
-    'Look at an object store, and remove what no commit names.',
-    [lsCommand, duCommand, checkStoreCommand, orphansCommand, gcCommand],
+    'Look at an object store, remove what nothing needs, and move sessions to the other layout.',
+    [lsCommand, duCommand, checkStoreCommand, orphansCommand, gcCommand, migrateCommand],
   ],
   ['backend', 'Try a backend out.', [verifyBackendCommand]],
   ['config', 'Check a configuration and see what is in force.', [checkCommand, printCommand, schemaCommand]],

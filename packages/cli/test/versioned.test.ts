@@ -128,6 +128,34 @@ describe('a versioned session', () => {
     expect((await on('history', 'suport-4711')).notes.join()).toContain('Did you mean support-4711?')
   })
 
+  it('comes of a mirror session, and becomes one again, by store migrate', async () => {
+    const machine = newMachine()
+    await endedSession(machine, 's1')
+    const migrate = (...args: string[]): ReturnType<typeof nexus> =>
+      nexus('store', 'migrate', 's1', ...args, '-c', machine.config, '--json')
+    expect((await migrate('--to', 'sideways')).code).toBe(2)
+    const shown = await migrate('--to', 'versioned')
+    expect([shown.code, shown.json]).toMatchObject([3, { from: 'mirror', to: 'versioned', done: false }])
+    expect((await migrate('--to', 'versioned', '--yes')).json).toMatchObject({ done: true })
+    const history = await nexus('sessions', 'history', 's1', '-c', machine.config, '--json')
+    expect(history.lines).toHaveLength(1)
+    const mirror = { backend: 'memory-test', bucket: machine.bucket, layout: 'mirror' } as const
+    const open = openSession({ id: 's1', root: newMachine().root, store: mirror, logger: silentLogger })
+    await expect(open).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    const auto = { ...mirror, layout: 'auto' } as const
+    const moved = await openSession({ id: 's1', root: newMachine().root, store: auto, logger: silentLogger })
+    expect(Buffer.from(await moved.workspace.readFile('files/report.txt')).toString()).toBe('a report')
+    await moved.close()
+    expect((await migrate('--to', 'mirror', '--yes', '--force')).json).toMatchObject({ done: true })
+    const back = await openSession({ id: 's1', root: newMachine().root, store: mirror, logger: silentLogger })
+    expect(Buffer.from(await back.workspace.readFile('files/report.txt')).toString()).toBe('a report')
+    await back.close()
+    expect((await nexus('sessions', 'rm', 's1', '--remote', '-y', '-c', machine.config)).code).toBe(0)
+    const left = [...machine.objects].filter(([key]) => key.startsWith('sessions/s1'))
+    expect(left.filter(([key]) => !/^sessions.s1.v.(?:commits.|hint$)/.test(key))).toEqual([])
+    expect((await nexus('sessions', 'history', 's1', '-c', machine.config)).notes.join()).toContain('was removed')
+  }, 20_000)
+
   it('is claimed by gc --claim, which takes young packs that nothing names', async () => {
     const machine = newMachine()
     await versionedSession(machine, 'v1')

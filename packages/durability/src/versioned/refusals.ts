@@ -48,7 +48,7 @@ export async function refuseMirror(sessionId: string, mirror: Layout, signal?: A
   throw new NexusError(
     'PRECONDITION',
     `session ${sessionId} lies in the store in the mirror layout: boot it with core.object_store.layout mirror or auto, ` +
-      'or use another id; a session can not be moved between layouts yet',
+      `or move it with nexus store migrate ${sessionId} --to versioned`,
     { op: DECIDED, key: sessionId },
   )
 }

@@ -121,8 +121,9 @@ describe('a removal', () => {
       return created
     }
     const head = keysOf(host, 'commits').length
-    const removing = removeSession(storeOf(host), 's1', { clock: host.clock })
-    for (let step = 0; step < 50; step++) {
+    const run = { isSettled: false }
+    const removing = removeSession(storeOf(host), 's1', { clock: host.clock }).finally(() => (run.isSettled = true))
+    while (!run.isSettled) {
       await new Promise((resolve) => setImmediate(resolve))
       await host.clock.advance(100)
     }

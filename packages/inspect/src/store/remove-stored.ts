@@ -1,6 +1,7 @@
 import { NexusError } from '@nexus/errors'
 import { noFailpoint, type Failpoint } from '@nexus/host'
 import { sessionKeys } from '@nexus/durability/names'
+import { hasChain } from '@nexus/durability/tools'
 import { forEachBounded, type ObjectInfo, type ObjectStore } from '@nexus/objectstore'
 import { Scratch } from '../read/scratch.ts'
 import { refuseLiveOwner } from './stored-owner.ts'
@@ -76,8 +77,7 @@ export async function removeStoredSession(
 }
 
 async function refuseVersioned(store: ObjectStore, id: string, signal?: AbortSignal): Promise<void> {
-  const names = await store.listNames('sessions', signal === undefined ? {} : { signal })
-  if (!names.includes(`${id}.v`)) return
+  if (!(await hasChain(store, id, signal))) return
   const message = `session ${id} is in the versioned layout, which this command can't remove`
   throw new NexusError('UNSUPPORTED', message, { op: 'remove', key: id })
 }

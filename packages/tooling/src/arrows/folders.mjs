@@ -176,8 +176,11 @@ export const FOLDERS = {
       'versioned/store/read',
     ],
     'versioned/change': [
+      'boot',
+      'capture',
       'layout',
       'mirror-layout.ts',
+      'mirror/manifest',
       'owner',
       'tree',
       'versioned',

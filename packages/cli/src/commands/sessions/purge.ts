@@ -4,9 +4,10 @@ import type { ExitCode } from '../../exit-codes.ts'
 import { withConsent } from '../../frame/confirm.ts'
 import type { Context } from '../../frame/context.ts'
 import type { Frame } from '../../frame/frame.ts'
+import { withSessionLock } from '../../frame/session-lock.ts'
 import { counted } from '../../frame/text.ts'
 import { formatBytes } from '../../output.ts'
-import { requireChain, versionedStore, withSessionLock } from './versioned-session.ts'
+import { requireChain, versionedStore } from './versioned-session.ts'
 
 /** Adds `nexus sessions purge`. */
 export function purgeCommand(parent: Command, frame: Frame): void {

@@ -9,9 +9,10 @@ import type { ExitCode } from '../../exit-codes.ts'
 import { withConsent } from '../../frame/confirm.ts'
 import type { Context } from '../../frame/context.ts'
 import type { Frame } from '../../frame/frame.ts'
+import { withSessionLock } from '../../frame/session-lock.ts'
 import { counted } from '../../frame/text.ts'
 import { formatBytes } from '../../output.ts'
-import { versionedStore, withSessionLock } from './versioned-session.ts'
+import { versionedStore } from './versioned-session.ts'
 
 /** Adds `nexus sessions rm`. */
 export function rmCommand(parent: Command, frame: Frame): void {
@@ -65,7 +66,11 @@ async function removeRemote(context: Context, id: string, force: boolean): Promi
     isHere ? 'the copy on this machine stays' : 'there is no copy on this machine',
   ]
   return await withConsent(context, { value, lines }, async () => {
-    await removeStoredSession(store, id, { force, signal: context.signal })
+    const { signal } = context
+    await removeStoredSession(store, id, { force, signal })
+    // The chain that it had before it was moved to the mirror layout.
+    const hadChain = (await store.listNames('sessions', { signal })).includes(`${id}.v`)
+    if (hadChain) await removeSession(store, id, { signal, force: true })
     return `session ${id} is gone from the store`
   })
 }
@@ -77,7 +82,10 @@ async function removeChain(context: Context, id: string, force: boolean): Promis
   // Says so where it is removed already.
   await sessionHistory(store, id, { ...options, limit: 1 })
   const where = `sessions/${id}.v`
-  const objects = await store.list(where, { signal: context.signal })
+  const { signal } = context
+  // Of a session that was moved here from the mirror layout, its files are there as well.
+  const mirrored = await storedObjects(store, id, signal)
+  const objects = [...(await store.list(where, { signal })), ...mirrored]
   const bytes = objects.reduce((sum, { size }) => sum + size, 0)
   const value = { id, place: 'store', where, objects: objects.length, bytes }
   const lines = [
@@ -87,6 +95,8 @@ async function removeChain(context: Context, id: string, force: boolean): Promis
   ]
   return await withConsent(context, { value, lines }, async () => {
     await withSessionLock(context, id, { force, what: 'remove' }, () => removeSession(store, id, { ...options, force }))
+    for (const { key } of mirrored) await store.delete(key, { signal })
+    await store.flush({ signal })
     return `session ${id} is gone from the store`
   })
 }

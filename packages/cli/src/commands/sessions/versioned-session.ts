@@ -1,11 +1,10 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { hasChain, layoutInStore } from '@nexus/durability/tools'
 import { nearName } from '@nexus/engine/config'
 import type { KeepOptions } from '@nexus/engine/history'
-import { isNexusError, NexusError } from '@nexus/errors'
-import { acquireSessionLock } from '@nexus/host'
+import { NexusError } from '@nexus/errors'
 import { storedSessionIds } from '@nexus/inspect'
 import type { ObjectStore } from '@nexus/objectstore'
 import type { Context } from '../../frame/context.ts'
@@ -36,7 +35,9 @@ export async function requireChain({ store, options }: VersionedStore, id: strin
   const { signal } = options
   if (await hasChain(store, id, signal)) return
   if (await isMirrored(store, id, signal)) {
-    const message = `session ${id} is in the mirror layout, which keeps its newest commit alone: it has no history`
+    const message =
+      `session ${id} is in the mirror layout, which keeps its newest commit alone; ` +
+      `nexus store migrate ${id} --to versioned gives it a history from then on`
     throw new NexusError('UNSUPPORTED', message, { op: 'cli.history', key: id })
   }
   const near = nearName(id, await storedSessionIds(store, signal))
@@ -53,30 +54,5 @@ async function isMirrored(store: ObjectStore, id: string, signal: AbortSignal): 
     return (await (await layoutInStore(store, id, dir)).head(signal)) !== undefined
   } finally {
     rmSync(dir, { recursive: true, force: true })
-  }
-}
-
-/**
- * Holds the lock of a session on this machine, where it is here, for as long as something is done to it in the store.
- *
- * @param force go on although a live process holds it
- * @throws SessionLockedError (`LOCKED`)
- */
-export async function withSessionLock<T>(
-  context: Context,
-  id: string,
-  { force, what }: { force: boolean; what: string },
-  act: () => Promise<T>,
-): Promise<T> {
-  const dir = join((await context.places()).sessionsRoot, id)
-  if (!existsSync(dir)) return await act()
-  const lock = await acquireSessionLock(dir, { transport: what }).catch((error: unknown) => {
-    if (force && isNexusError(error, 'LOCKED')) return undefined
-    throw error
-  })
-  try {
-    return await act()
-  } finally {
-    lock?.release()
   }
 }

@@ -10,6 +10,7 @@ import {
   type ManifestEntry,
   type ManifestLink,
 } from './manifest.ts'
+import { MOVED_SCHEMA_VERSION, movedError } from './moved.ts'
 
 const PERMISSION_BITS = 0o777
 const SHA256 = /^[0-9a-f]{64}$/
@@ -40,6 +41,7 @@ export function* manifestSteps(bytes: Uint8Array, sessionId: string): Generator<
     const fields = yield* readFields(bytes)
     const version = fields.values.get('_schema_version')
     if (version === undefined) throw new Fault('has no schema version')
+    if (version === MOVED_SCHEMA_VERSION && fields.values.get('moved') === 'versioned') throw movedError(key)
     if (version !== 1 && version !== MANIFEST_SCHEMA_VERSION) throw unknownVersion(version, key)
     const manifest = version === 1 ? readV1(fields) : readV2(fields)
     if (manifest.session_id !== sessionId) throw new Fault(`belongs to session ${quote(manifest.session_id)}`)

@@ -21,7 +21,8 @@ export interface ChangeOptions extends HistoryOptions {
   failpoint?: Failpoint | undefined
 }
 
-const INSTANCE_ID = 'tool'
+/** Who makes commits that no run of an engine makes. */
+export const TOOL_INSTANCE = 'tool'
 
 /**
  * Refuses to change a session whose owner looks live.
@@ -31,7 +32,7 @@ const INSTANCE_ID = 'tool'
 export async function refuseLive(source: HistorySource, { force = false, sessionsRoot }: ChangeOptions): Promise<void> {
   const { objects, sessionId, clock, loading } = source
   const { store, scratchDir } = objects.place
-  const identity = identityOf({ host: hostname(), pid: process.pid, instanceId: INSTANCE_ID })
+  const identity = identityOf({ host: hostname(), pid: process.pid, instanceId: TOOL_INSTANCE })
   const look = { store, sessionId, scratchDir, identity, nowMs: clock.now(), sessionsRoot, signal: loading.signal }
   await refuseLiveOwner(look, { force })
 }
@@ -47,7 +48,7 @@ export function authorContext(
     clock,
     logger,
     failpoint,
-    owner: { instance_id: INSTANCE_ID, ...machine },
+    owner: { instance_id: TOOL_INSTANCE, ...machine },
     epoch: 0,
     verifyContent: 'auto',
     ttlMs,

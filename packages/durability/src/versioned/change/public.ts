@@ -18,6 +18,8 @@ export { removeSession, type RemovedSession } from './remove-session.ts'
 export { repairSession, type RepairedSession } from './repair-session.ts'
 export type { ChangeOptions } from './chain-author.ts'
 
+export { migrateSession, type MigratedSession, type MigrateOptions } from './migrate-session.ts'
+
 // All of them
 export { collectGarbage, type CollectedSession, type GarbageOptions } from './collect-garbage.ts'
 export { HISTORY_FAILPOINTS } from './failpoints.ts'
