@@ -25,3 +25,18 @@ describe.each(PAGES)('%s', (page) => {
     expect(named.filter((name) => manifest.scripts[name] === undefined)).toEqual([])
   })
 })
+
+// A plain script, without types.
+const table: string = '../src/arrows/packages.mjs'
+const { PACKAGES } = (await import(table)) as { PACKAGES: Record<string, unknown> }
+
+describe('the map of the packages', () => {
+  const text = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
+  const drawing = readFileSync(join(root, 'docs/architecture.svg'), 'utf8')
+
+  it.each(Object.keys(PACKAGES).map((name) => name.replace('@nexus/', '')))('has %s', (name) => {
+    const isBackend = name.startsWith('objectstore-') && existsSync(join(root, 'modules', name))
+    expect(text).toContain(isBackend ? '`modules/`' : `\`packages/${name}\``)
+    expect(drawing).toContain(isBackend ? 'modules/objectstore-*' : name)
+  })
+})
