@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import {
   type CreateOutcome,
+  CreateVerdicts,
   NexusError,
   type OpOptions,
   PROBE_CREATES,
   probeConditionalCreates,
   quoteKey,
-  untilAborted,
 } from '@nexus/objectstore'
 import { blobName, type Container } from './container.ts'
 import { AzureError, hasCode, mayHaveHappened } from './errors.ts'
@@ -19,7 +19,7 @@ const PROBE_MS = 20_000
 /** Conditional creates. A store that is not the vendor's is seen to decide them before it is believed. */
 export class ConditionalWrites {
   readonly #container: Container
-  #verdict: Promise<void> | undefined
+  readonly #verdicts = new CreateVerdicts()
 
   constructor(container: Container) {
     this.#container = container
@@ -32,7 +32,9 @@ export class ConditionalWrites {
    * @throws NexusError `OUTCOME_UNKNOWN` when it may have happened, `UNSUPPORTED` when the store ignores the condition
    */
   async create(key: string, localPath: string, options: OpOptions): Promise<boolean> {
-    if (!this.#container.client.isVendor) await this.#ensureCapable(options.signal)
+    if (!this.#container.client.isVendor) {
+      await this.#verdicts.ensure(this.#container.options.container, () => probe(this.#container), options.signal)
+    }
     try {
       return await createObject(this.#container, key, localPath, options)
     } catch (error) {
@@ -41,18 +43,6 @@ export class ConditionalWrites {
       const message = `whether ${quoteKey(key)} was created is not known: ${(error as Error).message}`
       throw new NexusError('OUTCOME_UNKNOWN', message, { op: 'objectstore.putIfAbsent', key, cause: error })
     }
-  }
-
-  async #ensureCapable(signal: AbortSignal | undefined): Promise<void> {
-    // Shared by all who wait for it, so it does not hang on the signal of the first.
-    this.#verdict ??= probe(this.#container).catch((error: unknown) => {
-      if (!(error instanceof NexusError && error.code === 'UNSUPPORTED')) this.#verdict = undefined
-      throw error
-    })
-    const verdict = this.#verdict
-    // Its caller may have given up by then.
-    verdict.catch(() => undefined)
-    await untilAborted(verdict, signal)
   }
 }
 

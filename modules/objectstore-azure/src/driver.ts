@@ -2,15 +2,14 @@ import {
   type Backend,
   type ByteRange,
   type Clock,
+  DriverCalls,
   type ErrorClass,
   hydrateObjects,
   type Logger,
-  NexusError,
   type ObjectInfo,
   type ObjectStoreConfig,
   type OpOptions,
   systemClock,
-  untilAborted,
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { AzureClient } from './client/client.ts'
@@ -39,10 +38,9 @@ import { putObject } from './upload.ts'
  */
 export class AzureBackend implements Backend {
   readonly #container: Container
-  readonly #changes = new Set<Promise<unknown>>()
+  readonly #calls = new DriverCalls('azure')
   readonly #name: (key: string) => string
   readonly #conditional: ConditionalWrites
-  #closed = false
 
   constructor(container: Container) {
     this.#container = container
@@ -52,7 +50,7 @@ export class AzureBackend implements Backend {
 
   async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
     validateKeyPrefix(keyPrefix)
-    this.#begin('hydrate', options)
+    this.#calls.begin('hydrate', options)
     const { onProgress: _, ...quiet } = options
     const objects = await listObjects(this.#container, keyPrefix, quiet)
     await hydrateObjects(
@@ -67,66 +65,50 @@ export class AzureBackend implements Backend {
 
   async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
     validateAzureKey(key, this.#name)
-    this.#begin('put', options)
-    await this.#change(putObject(this.#container, key, localPath, options))
+    this.#calls.begin('put', options)
+    await this.#calls.change(putObject(this.#container, key, localPath, options))
   }
 
   async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
     validateAzureKey(key, this.#name)
-    this.#begin('putIfAbsent', options)
-    return await this.#change(this.#conditional.create(key, localPath, options))
+    this.#calls.begin('putIfAbsent', options)
+    return await this.#calls.change(this.#conditional.create(key, localPath, options))
   }
 
   async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
     validateAzureKey(key, this.#name)
-    this.#begin('get', options)
+    this.#calls.begin('get', options)
     await getObject(this.#container, key, localPath, options)
   }
 
   async delete(key: string, options: OpOptions = {}): Promise<void> {
     validateAzureKey(key, this.#name)
-    this.#begin('delete', options)
-    await this.#change(deleteObject(this.#container, key, options))
+    this.#calls.begin('delete', options)
+    await this.#calls.change(deleteObject(this.#container, key, options))
   }
 
   async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
     validateKeyPrefix(keyPrefix)
-    this.#begin('list', options)
+    this.#calls.begin('list', options)
     return await listObjects(this.#container, keyPrefix, options)
   }
 
   async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
     validateKeyPrefix(keyPrefix)
-    this.#begin('listNames', options)
+    this.#calls.begin('listNames', options)
     return await listNames(this.#container, keyPrefix, options)
   }
 
   async flush(options: OpOptions = {}): Promise<void> {
-    this.#begin('flush', options)
-    await untilAborted(Promise.allSettled(this.#changes), options.signal)
+    await this.#calls.flush(options)
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#calls.close()
   }
 
   classify(error: unknown): ErrorClass | undefined {
     return classifyAzureError(error)
-  }
-
-  #begin(verb: string, { signal }: OpOptions): void {
-    signal?.throwIfAborted()
-    if (this.#closed)
-      throw new NexusError('CLOSED', `${verb}: the azure backend was closed`, { op: `objectstore.${verb}` })
-  }
-
-  async #change<T>(work: Promise<T>): Promise<T> {
-    this.#changes.add(work)
-    try {
-      return await work
-    } finally {
-      this.#changes.delete(work)
-    }
   }
 }
 

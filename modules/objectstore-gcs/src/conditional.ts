@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import {
   type CreateOutcome,
+  CreateVerdicts,
   NexusError,
   type OpOptions,
   probeConditionalCreates,
   quoteKey,
-  untilAborted,
 } from '@nexus/objectstore'
 import { type Bucket, objectName, objectUrl, uploadUrl } from './bucket.ts'
 import { classifyGcsError, GcsError, hasStatus } from './errors.ts'
@@ -19,7 +19,7 @@ const PROBE_MS = 20_000
 /** Conditional creates. A store that is not the vendor's is seen to decide them before it is believed. */
 export class ConditionalWrites {
   readonly #bucket: Bucket
-  #verdict: Promise<void> | undefined
+  readonly #verdicts = new CreateVerdicts()
 
   constructor(bucket: Bucket) {
     this.#bucket = bucket
@@ -32,7 +32,9 @@ export class ConditionalWrites {
    * @throws NexusError `OUTCOME_UNKNOWN` when it may have happened, `UNSUPPORTED` when the store ignores the condition
    */
   async create(key: string, localPath: string, options: OpOptions): Promise<boolean> {
-    if (this.#bucket.options.customEndpoint) await this.#ensureCapable(options.signal)
+    if (this.#bucket.options.customEndpoint) {
+      await this.#verdicts.ensure(this.#bucket.options.bucket, () => probe(this.#bucket), options.signal)
+    }
     try {
       return await createObject(this.#bucket, key, localPath, options)
     } catch (error) {
@@ -41,18 +43,6 @@ export class ConditionalWrites {
       const message = `whether ${quoteKey(key)} was created is not known: ${(error as Error).message}`
       throw new NexusError('OUTCOME_UNKNOWN', message, { op: 'objectstore.putIfAbsent', key, cause: error })
     }
-  }
-
-  async #ensureCapable(signal: AbortSignal | undefined): Promise<void> {
-    // Shared by all who wait for it, so it does not hang on the signal of the first.
-    this.#verdict ??= probe(this.#bucket).catch((error: unknown) => {
-      if (!(error instanceof NexusError && error.code === 'UNSUPPORTED')) this.#verdict = undefined
-      throw error
-    })
-    const verdict = this.#verdict
-    // Its caller may have given up by then.
-    verdict.catch(() => undefined)
-    await untilAborted(verdict, signal)
   }
 }
 

@@ -2,15 +2,14 @@ import {
   type Backend,
   type ByteRange,
   type Clock,
+  DriverCalls,
   type ErrorClass,
   hydrateObjects,
   type Logger,
-  NexusError,
   type ObjectInfo,
   type ObjectStoreConfig,
   type OpOptions,
   systemClock,
-  untilAborted,
   validateKeyPrefix,
 } from '@nexus/objectstore'
 import { type Bucket, objectName } from './bucket.ts'
@@ -43,10 +42,9 @@ export type { CredentialInternals } from './client/credentials.ts'
  */
 export class GcsBackend implements Backend {
   readonly #bucket: Bucket
-  readonly #changes = new Set<Promise<unknown>>()
+  readonly #calls = new DriverCalls('gcs')
   readonly #name: (key: string) => string
   readonly #conditional: ConditionalWrites
-  #closed = false
 
   constructor(bucket: Bucket) {
     this.#bucket = bucket
@@ -55,7 +53,7 @@ export class GcsBackend implements Backend {
   }
 
   async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
-    this.#begin('hydrate', options)
+    this.#calls.begin('hydrate', options)
     validateKeyPrefix(keyPrefix)
     const { concurrency } = this.#bucket.options
     const { onProgress: _, ...quiet } = options
@@ -72,68 +70,52 @@ export class GcsBackend implements Backend {
 
   async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
     validateGcsKey(key, this.#name)
-    this.#begin('put', options)
-    await this.#change(putObject(this.#bucket, key, localPath, options))
+    this.#calls.begin('put', options)
+    await this.#calls.change(putObject(this.#bucket, key, localPath, options))
   }
 
   async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
     validateGcsKey(key, this.#name)
-    this.#begin('putIfAbsent', options)
-    return await this.#change(this.#conditional.create(key, localPath, options))
+    this.#calls.begin('putIfAbsent', options)
+    return await this.#calls.change(this.#conditional.create(key, localPath, options))
   }
 
   async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
     validateGcsKey(key, this.#name)
-    this.#begin('get', options)
+    this.#calls.begin('get', options)
     await getObject(this.#bucket, key, localPath, options)
   }
 
   async delete(key: string, options: OpOptions = {}): Promise<void> {
     validateGcsKey(key, this.#name)
-    this.#begin('delete', options)
-    await this.#change(deleteObject(this.#bucket, key, options))
+    this.#calls.begin('delete', options)
+    await this.#calls.change(deleteObject(this.#bucket, key, options))
   }
 
   async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
     validateKeyPrefix(keyPrefix)
-    this.#begin('list', options)
+    this.#calls.begin('list', options)
     return await listObjects(this.#bucket, keyPrefix, options)
   }
 
   async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
     validateKeyPrefix(keyPrefix)
-    this.#begin('listNames', options)
+    this.#calls.begin('listNames', options)
     return await listNames(this.#bucket, keyPrefix, options)
   }
 
   async flush(options: OpOptions = {}): Promise<void> {
-    this.#begin('flush', options)
-    await untilAborted(Promise.allSettled(this.#changes), options.signal)
+    await this.#calls.flush(options)
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#calls.close()
     await Promise.all(this.#bucket.background)
     this.#bucket.client.close()
   }
 
   classify(error: unknown): ErrorClass | undefined {
     return classifyGcsError(error)
-  }
-
-  #begin(verb: string, { signal }: OpOptions): void {
-    signal?.throwIfAborted()
-    if (this.#closed)
-      throw new NexusError('CLOSED', `${verb}: the gcs backend was closed`, { op: `objectstore.${verb}` })
-  }
-
-  async #change<T>(work: Promise<T>): Promise<T> {
-    this.#changes.add(work)
-    try {
-      return await work
-    } finally {
-      this.#changes.delete(work)
-    }
   }
 }
 

@@ -9,7 +9,6 @@ import {
   PROBE_CREATES,
   probeConditionalCreates,
   quoteKey,
-  untilAborted,
 } from '@nexus/objectstore'
 import type { Connection } from './client/connection.ts'
 import { mayHaveHappened, S3RequestError, unexpectedAnswer } from './errors.ts'
@@ -29,7 +28,8 @@ export class ConditionalWrites {
    * @throws NexusError `UNSUPPORTED` when the store ignores the condition, `OUTCOME_UNKNOWN` when the answer was lost
    */
   async create(key: string, localPath: string, options: OpOptions): Promise<boolean> {
-    await this.#ensureCapable(options.signal)
+    const { verdicts, options: store } = this.#connection
+    await verdicts.ensure(store.bucket, () => probe(this.#connection), options.signal)
     try {
       await createObject(this.#connection, key, localPath, options)
       return true
@@ -42,22 +42,6 @@ export class ConditionalWrites {
       }
       throw error
     }
-  }
-
-  async #ensureCapable(signal: AbortSignal | undefined): Promise<void> {
-    const { probes, options } = this.#connection
-    let verdict = probes.get(options.bucket)
-    if (verdict === undefined) {
-      // Shared by all who wait for it, so it does not hang on the signal of the first.
-      verdict = probe(this.#connection).catch((error: unknown) => {
-        if (!(error instanceof NexusError && error.code === 'UNSUPPORTED')) probes.delete(options.bucket)
-        throw error
-      })
-      probes.set(options.bucket, verdict)
-    }
-    // Its caller may have given up by then.
-    verdict.catch(() => undefined)
-    await untilAborted(verdict, signal)
   }
 }
 

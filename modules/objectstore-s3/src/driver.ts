@@ -2,15 +2,14 @@ import {
   type Backend,
   type ByteRange,
   type ErrorClass,
+  DriverCalls,
   hydrateObjects,
   type Logger,
   monotonicProgress,
-  NexusError,
   type ObjectInfo,
   type ObjectStoreConfig,
   type OpOptions,
   replaceFile,
-  untilAborted,
   validateKey,
   validateKeyPrefix,
 } from '@nexus/objectstore'
@@ -50,9 +49,8 @@ export class S3Backend implements Backend {
   readonly #conditional: ConditionalWrites
   readonly #logger: Logger
   readonly #stop = new AbortController()
-  readonly #writes = new Set<Promise<unknown>>()
+  readonly #calls = new DriverCalls('s3')
   #reclaiming: Promise<void> | undefined
-  #closed = false
 
   constructor(connection: Connection, records: UploadRecords, logger: Logger) {
     this.#connection = connection
@@ -63,7 +61,7 @@ export class S3Backend implements Backend {
 
   async hydrate(keyPrefix: string, destDir: string, options: OpOptions = {}): Promise<void> {
     validateKeyPrefix(keyPrefix)
-    this.#open('hydrate')
+    this.#calls.begin('hydrate', options)
     const { onProgress: _, ...quiet } = options
     const objects = await listRaw(this.#connection, keyPrefix, quiet)
     await hydrateObjects(
@@ -78,20 +76,20 @@ export class S3Backend implements Backend {
 
   async put(key: string, localPath: string, options: OpOptions = {}): Promise<void> {
     validateKey(key)
-    this.#open('put')
-    await this.#writing(putObject(this.#connection, this.#records, key, localPath, options))
+    this.#calls.begin('put', options)
+    await this.#calls.change(putObject(this.#connection, this.#records, key, localPath, options))
     this.#reclaim()
   }
 
   async putIfAbsent(key: string, localPath: string, options: OpOptions = {}): Promise<boolean> {
     validateKey(key)
-    this.#open('putIfAbsent')
-    return this.#writing(this.#conditional.create(key, localPath, options))
+    this.#calls.begin('putIfAbsent', options)
+    return this.#calls.change(this.#conditional.create(key, localPath, options))
   }
 
   async get(key: string, localPath: string, options: OpOptions & ByteRange = {}): Promise<void> {
     validateKey(key)
-    this.#open('get')
+    this.#calls.begin('get', options)
     const { signal, onProgress, onWait, ...range } = options
     const progress = monotonicProgress(onProgress)
     const written = await replaceFile(localPath, key, (tempPath) =>
@@ -102,33 +100,28 @@ export class S3Backend implements Backend {
 
   async delete(key: string, options: OpOptions = {}): Promise<void> {
     validateKey(key)
-    this.#open('delete')
-    await this.#writing(deleteObject(this.#connection, key, options))
+    this.#calls.begin('delete', options)
+    await this.#calls.change(deleteObject(this.#connection, key, options))
   }
 
   async list(keyPrefix: string, options: OpOptions = {}): Promise<ObjectInfo[]> {
     validateKeyPrefix(keyPrefix)
-    this.#open('list')
+    this.#calls.begin('list', options)
     return withoutPlaceholders(await listRaw(this.#connection, keyPrefix, options), keyPrefix)
   }
 
   async listNames(keyPrefix: string, options: OpOptions = {}): Promise<string[]> {
     validateKeyPrefix(keyPrefix)
-    this.#open('listNames')
+    this.#calls.begin('listNames', options)
     return listNames(this.#connection, keyPrefix, options)
   }
 
-  async flush({ signal }: OpOptions = {}): Promise<void> {
-    this.#open('flush')
-    signal?.throwIfAborted()
-    // An answered write is durable. What was begun without waiting is waited for; its failure is its caller's.
-    await untilAborted(Promise.allSettled(this.#writes), signal)
-    signal?.throwIfAborted()
+  async flush(options: OpOptions = {}): Promise<void> {
+    await this.#calls.flush(options)
   }
 
   async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+    if (!this.#calls.close()) return
     const timer = setTimeout(() => this.#stop.abort(), CLOSE_MS)
     await this.#reclaiming
     clearTimeout(timer)
@@ -137,20 +130,6 @@ export class S3Backend implements Backend {
 
   classify(error: unknown): ErrorClass | undefined {
     return classifyS3Error(error)
-  }
-
-  #open(verb: string): void {
-    if (!this.#closed) return
-    throw new NexusError('CLOSED', `${verb}: the s3 backend was closed`, { op: `objectstore.${verb}` })
-  }
-
-  async #writing<T>(work: Promise<T>): Promise<T> {
-    this.#writes.add(work)
-    try {
-      return await work
-    } finally {
-      this.#writes.delete(work)
-    }
   }
 
   /** Once, when the store has been seen to answer, and beside the work: aborts what killed processes of this host left. */

@@ -52,7 +52,8 @@ export { monotonicProgress, type TransferProgress } from './transfer/monotonic-p
 export { rangeHeader, type ResolvedRange, resolveRange } from './transfer/range.ts'
 export { decoderOf, encodingOf } from './transfer/encoding.ts'
 export { pause, untilAborted } from './transfer/waiting.ts'
-export { type CreateOutcome, PROBE_CREATES, probeConditionalCreates } from './transfer/probe-creates.ts'
+export { DriverCalls } from './transfer/driver-calls.ts'
+export { type CreateOutcome, CreateVerdicts, PROBE_CREATES, probeConditionalCreates } from './transfer/probe-creates.ts'
 
 // Errors, and what must not be in them
 export {

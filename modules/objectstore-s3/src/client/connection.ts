@@ -1,5 +1,5 @@
 import type { S3Client } from '@aws-sdk/client-s3'
-import { retrying, type Slots, untilAborted, type Waiter } from '@nexus/objectstore'
+import { type CreateVerdicts, retrying, type Slots, untilAborted, type Waiter } from '@nexus/objectstore'
 import { classifyS3Error, isCredentialFailure, toRequestError } from '../errors.ts'
 import type { S3Options } from '../options.ts'
 import type { ClientsLease, SharedClients } from './shared-clients.ts'
@@ -24,7 +24,7 @@ const CHECKSUM_ADVICE =
 export class Connection {
   readonly options: S3Options
   readonly slots: Slots
-  readonly probes: Map<string, Promise<void>>
+  readonly verdicts: CreateVerdicts
   readonly #shared: SharedClients
   readonly #lease: ClientsLease
 
@@ -33,7 +33,7 @@ export class Connection {
     this.#lease = lease
     this.#shared = lease.shared
     this.slots = lease.shared.slots
-    this.probes = lease.shared.probes
+    this.verdicts = lease.shared.verdicts
   }
 
   /** One request without a body of ours, in a slot, repeated while it fails in a way that passes. */

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import { Slots } from '@nexus/objectstore'
+import { CreateVerdicts, Slots } from '@nexus/objectstore'
 import { type Clients, createClients } from './client.ts'
 import { chainProvider, CredentialSource, fileProvider } from './credentials.ts'
 import type { S3Options } from '../options.ts'
@@ -11,7 +11,7 @@ export interface SharedClients {
   /** Requests in flight. A download stays inside until its body has arrived. */
   readonly slots: Slots
   /** Whether the store decides conditional creates, by bucket. */
-  readonly probes: Map<string, Promise<void>>
+  readonly verdicts: CreateVerdicts
 }
 
 /** A share in clients. */
@@ -46,7 +46,7 @@ export async function acquireClients(options: S3Options): Promise<ClientsLease> 
       clients,
       credentials,
       slots: new Slots(options.concurrency),
-      probes: new Map<string, Promise<void>>(),
+      verdicts: new CreateVerdicts(),
     }))
     entry = { shared, leases: 0 }
     entries.set(name, entry)

@@ -1,4 +1,5 @@
-import { NexusError } from '@nexus/errors'
+import { isNexusError, NexusError } from '@nexus/errors'
+import { untilAborted } from './waiting.ts'
 
 /** Creates of one name at once: a store that looks first and writes then lets several of so many win. */
 export const PROBE_CREATES = 8
@@ -29,5 +30,30 @@ export async function probeConditionalCreates(create: () => Promise<CreateOutcom
   if (created === 0) {
     const message = 'the store answered every conditional create with a conflict'
     throw new NexusError('UNAVAILABLE', message, { op: 'objectstore.putIfAbsent' })
+  }
+}
+
+/** Whether stores decide conditional creates. Each is asked once, by the first that needs to know. */
+export class CreateVerdicts {
+  readonly #verdicts = new Map<string, Promise<void>>()
+
+  /**
+   * Resolves when the store was seen to decide them.
+   *
+   * @param probe asks the store, within a bound of its own: it is shared by all that wait, so no signal of one ends it
+   * @throws what `probe` throws: `UNSUPPORTED` for good, anything else until the next call; the signal's reason
+   */
+  async ensure(store: string, probe: () => Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+    let verdict = this.#verdicts.get(store)
+    if (verdict === undefined) {
+      verdict = probe().catch((error: unknown) => {
+        if (!isNexusError(error, 'UNSUPPORTED')) this.#verdicts.delete(store)
+        throw error
+      })
+      this.#verdicts.set(store, verdict)
+    }
+    // Its caller may have given up by then.
+    verdict.catch(() => undefined)
+    await untilAborted(verdict, signal)
   }
 }
