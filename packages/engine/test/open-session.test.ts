@@ -4,7 +4,7 @@ import { ObjectNotFoundError, register, unregister } from '@nexus/objectstore'
 import { createMemoryBackend, withoutCapabilities } from '@nexus/objectstore-memory-test'
 import { silentLogger } from '@nexus/host'
 import { tempDir } from '@nexus/host/testing'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { openSession, type NexusEvent, type OpenSessionOptions } from '../src/index.ts'
 import { listArchives, restoreSession, rewindSession } from '../src/journal.ts'
 
@@ -151,6 +151,36 @@ describe('going back in a journal', () => {
     expect(readdirSync(join(root, 'sessions')).filter((name) => name.startsWith('.stale'))).toEqual([])
     expect((await listArchives(join(dir, 'journal'))).map(({ name }) => name)).toContain(archive)
     expect((await restoreSession(dir, archive)).lastSeq).toBeGreaterThan(2)
+  })
+})
+
+describe('a session whose open failed', () => {
+  it.each(['mirror', 'versioned'] as const)('can be opened again by this very process, layout %s', async (layout) => {
+    const backend = createMemoryBackend()
+    const name = `open-failed-${layout}`
+    register(name, async () => backend)
+    onTestFinished(() => void unregister(name))
+    const store = { backend: name, bucket: 'b', layout, failure_policy: 'strict' } as const
+    const first = await openSession({ id: 's1', root: tempDir(), store, logger })
+    await first.workspace.writeFile('files/a', 'a')
+    await first.close()
+
+    // Each call of a boot on another machine fails in turn: behind some of them the tree is in its place already.
+    const root = tempDir()
+    for (let nth = 1; ; nth++) {
+      const from = backend.faults.calls.length
+      backend.faults.failWhen(({ index }) => index >= from + nth)
+      const failed = await openSession({ id: 's1', root, store, logger }).then(
+        (session) => session.abandon().then(() => undefined),
+        (error: unknown) => error,
+      )
+      backend.faults.heal()
+      if (failed === undefined) break
+      expect(failed).toMatchObject({ code: expect.not.stringMatching('LOCKED') as string })
+    }
+    const again = await openSession({ id: 's1', root, store, logger })
+    expect((await again.workspace.readFile('files/a')).toString()).toBe('a')
+    await again.close()
   })
 })
 

@@ -61,9 +61,20 @@ export async function placeTree(request: PlaceTreeRequest): Promise<PlacedTree> 
     return { dir, ...(await settleTree(request, dir, local)) }
   } catch (error) {
     local?.release()
+    await releaseStaged(dir)
     // Another process created the same session since we looked: its lock tells who.
     if (error instanceof CreatedMeanwhileError && request.resume) return await placeTree(request)
     throw error instanceof CreatedMeanwhileError ? error.cause : error
+  }
+}
+
+/** A tree that was put there before the boot failed came with our lock in it. */
+async function releaseStaged(dir: string): Promise<void> {
+  try {
+    ;(await adoptSessionLock(dir)).release()
+  } catch (error) {
+    // The usual case: nothing was put there, or the tree that was there is free again.
+    if (!isNexusError(error, 'PRECONDITION')) throw error
   }
 }
 
