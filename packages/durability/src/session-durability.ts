@@ -161,14 +161,15 @@ export class SessionDurability {
   }
 
   async #resolvePlain(options: SessionTreeOptions, onUnreachable: (error: Error) => void): Promise<SessionTree> {
-    const { store, sessionId, record } = this.#run
+    const { committed, store, sessionId, record } = this.#run
     let found: TreeResolution = { tree: 'absent' }
     if (options.fresh === true) await record.begin({})
     else {
       found = await resolveTree({ ...this.#run, onUnreachable }, options)
       if (found.undecided !== undefined) this.#guard.postpone(found.undecided)
-      // Also where there is a mirror: a migration that was cut leaves both.
-      if (found.undecided === undefined) await refuseChain(store, sessionId, options.signal)
+      // Also where there is a mirror: a migration that was cut leaves both. Then a silent store has no say in it.
+      const isNew = committed.current === undefined
+      if (found.undecided === undefined) await refuseChain(store, sessionId, { isNew, signal: options.signal })
     }
     const { tree, ...rest } = found
     if (tree !== 'absent') return { tree, ...rest }

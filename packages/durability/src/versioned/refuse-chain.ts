@@ -42,10 +42,20 @@ async function hasMoved(store: ObjectStore, sessionId: string, signal?: AbortSig
 /**
  * Refuses a session that lies in the store as a chain of commits, for a boot in the mirror layout.
  *
- * @throws NexusError `PRECONDITION` naming the setting; the store's error
+ * @param options `isNew`: nothing of it was found in the mirror layout. Otherwise a store that gives no answer refuses nothing: the
+ *   tree that was resolved is used
+ * @throws NexusError `PRECONDITION` naming the setting; for a new session the store's error
  */
-export async function refuseChain(store: ObjectStore, sessionId: string, signal?: AbortSignal): Promise<void> {
-  if (!(await hasChain(store, sessionId, signal))) return
+export async function refuseChain(
+  store: ObjectStore,
+  sessionId: string,
+  { isNew, signal }: { isNew: boolean; signal?: AbortSignal | undefined },
+): Promise<void> {
+  const isChain = await hasChain(store, sessionId, signal).catch((error: unknown) => {
+    if (isNew) throw error
+    return false
+  })
+  if (!isChain) return
   throw new NexusError(
     'PRECONDITION',
     `session ${sessionId} lies in the store in the versioned layout: boot it with core.object_store.layout versioned or auto, ` +
