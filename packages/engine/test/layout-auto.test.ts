@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import {
   type Capability,
@@ -7,6 +6,7 @@ import {
   type MemoryBackend,
   withoutCapabilities,
 } from '@nexus/objectstore-memory-test'
+import { tempDir } from '@nexus/host/testing'
 import { describe, expect, it } from 'vitest'
 import { Engine } from '../src/engine.ts'
 
@@ -19,7 +19,7 @@ class Host {
   readonly absent: readonly Capability[]
 
   constructor(backend: MemoryBackend, { root, absent = [] }: { root?: string; absent?: readonly Capability[] } = {}) {
-    this.root = root ?? mkdtempSync(join(tmpdir(), 'nexus-layout-auto-'))
+    this.root = root ?? tempDir()
     this.backend = backend
     this.absent = absent
   }
