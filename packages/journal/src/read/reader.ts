@@ -5,7 +5,7 @@ import { EarlierIds } from './earlier-ids.ts'
 import { HEADER_FILE } from '../format/format.ts'
 import { readHeader, type JournalHeader } from '../format/header.ts'
 import { nodeFs, type JournalFs } from '../files/journal-fs.ts'
-import { activePath, listSealed, sweptSeq } from '../format/journal-files.ts'
+import { activePath, listSealed, type SealedFile, sweptSeq } from '../format/journal-files.ts'
 import type { JournalEnvelope } from '../format/record.ts'
 import { SegmentEvents } from './segment-events.ts'
 import { describeSealed, readLastSeqOfSegment } from '../segment/segment-seq.ts'
@@ -97,23 +97,22 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
     const sequence = (this.#sequence = new Sequence(damage, earlier, this.#options.fromSeq ?? 1, this.#sweptSeq))
     const time = new Slices({ signal: this.#options.signal })
     try {
-      for await (const path of this.#segments()) {
+      for await (const { path, segment } of this.#segments(damage)) {
         paths.push(path)
-        yield* this.#segment(path, sequence, damage, time)
+        yield* this.#eventsOf(segment, path, sequence, damage, time)
       }
     } finally {
       earlier.close()
     }
   }
 
-  async *#segment(
+  async *#eventsOf(
+    segment: SegmentEvents,
     path: string,
     sequence: Sequence,
     damage: DamageLog,
     time: Slices,
   ): AsyncGenerator<JournalEnvelope[], undefined> {
-    const segment = this.#open(path, damage)
-    if (!segment) return
     try {
       for (;;) {
         const rest = time.rest()
@@ -150,22 +149,32 @@ export class JournalReader implements AsyncIterable<JournalEnvelope> {
   }
 
   /**
-   * Sealed segments, then the active one. A rotation that happens meanwhile moves lines from the active segment to a new
-   * sealed one, so the directory is looked at again until nothing new is there; what is met twice is given once.
+   * Sealed segments, then the active one, each opened. A rotation that happens meanwhile moves lines from the active segment to a
+   * new sealed one, so the directory is looked at again until nothing new is there; what is met twice is given once.
    */
-  async *#segments(): AsyncGenerator<string, undefined> {
+  async *#segments(damage: DamageLog): AsyncGenerator<{ path: string; segment: SegmentEvents }, undefined> {
     let highest = 0
-    let activeRead = false
     for (;;) {
-      const fresh = listSealed(this.#dir, this.#fs).filter(({ number }) => number > highest)
-      if (fresh.length === 0 && activeRead) return
-      for (const { number, path } of fresh) {
+      for (const { number, path } of this.#sealedAbove(highest)) {
         highest = number
-        if (!(await this.#below(path))) yield path
+        if (await this.#below(path)) continue
+        const segment = this.#open(path, damage)
+        if (segment !== undefined) yield { path, segment }
       }
-      yield activePath(this.#dir, this.#fs)
-      activeRead = true
+      const path = activePath(this.#dir, this.#fs)
+      const segment = this.#open(path, damage)
+      // Only now is it sure that what was opened follows the last sealed segment: a rotation since then left one between them.
+      if (this.#sealedAbove(highest).length > 0) {
+        segment?.close()
+        continue
+      }
+      if (segment !== undefined) yield { path, segment }
+      if (this.#sealedAbove(highest).length === 0) return
     }
+  }
+
+  #sealedAbove(highest: number): SealedFile[] {
+    return listSealed(this.#dir, this.#fs).filter(({ number }) => number > highest)
   }
 
   async #below(path: string): Promise<boolean> {
