@@ -114,16 +114,19 @@ export class SessionPool implements AsyncDisposable {
 
   /** An entry that counts this user; it may still be opening. */
   async #take(id: string): Promise<Entry> {
-    for (;;) {
+    for (let waited = false; ;) {
       this.#refuseClosed()
       const known = this.#entries.get(id)
       if (known === undefined) {
         if (this.#entries.size < this.#maxOpen) return this.#begin(id)
         await this.#room()
+        waited = true
       } else if (known.closing !== undefined) {
         await known.closing
       } else {
         this.#use(known)
+        // The place that it was woken for is another's.
+        if (waited) this.#waiting.shift()?.()
         return known
       }
     }
@@ -147,9 +150,9 @@ export class SessionPool implements AsyncDisposable {
 
   #giveBack(entry: Entry): void {
     entry.users -= 1
-    if (entry.users > 0 || entry.closing !== undefined || this.#entries.get(entry.id) !== entry) return
+    if (entry.users > 0) return
     entry.unused?.()
-    if (this.#ending !== undefined) return
+    if (entry.closing !== undefined || this.#ending !== undefined || this.#entries.get(entry.id) !== entry) return
     if (this.#waiting.length > 0) void this.#close(entry)
     else entry.idle = this.#clock.setTimeout(() => void this.#close(entry), this.#idleMs)
   }
@@ -192,17 +195,20 @@ export class SessionPool implements AsyncDisposable {
     })
     const closeOne = async (entry: Entry): Promise<void> => {
       if (entry.idle !== undefined) this.#clock.clearTimeout(entry.idle)
-      const session = await entry.opening.catch(() => undefined)
-      if (session === undefined) return
+      // One that doesn't open is nothing to close.
+      const closed = entry.opening.then(
+        (session) => unused(entry).then(() => session.close()),
+        () => 'not open' as const,
+      )
       try {
-        const closed = unused(entry).then(() => session.close())
-        // One that is given up on may fail later.
-        closed.catch(() => undefined)
-        if ((await Promise.race([closed, late])) === 'late') throw tooLate(entry, timeoutMs)
-        end.closed += 1
+        const outcome = await Promise.race([closed, late])
+        if (outcome === 'late') throw tooLate(entry, timeoutMs)
+        if (outcome !== 'not open') end.closed += 1
       } catch (error) {
         end.failed.push({ id: entry.id, error: error as Error })
-        await session.abandon()
+        // Also one that comes up later.
+        const dropped = entry.opening.then((session) => session.abandon())
+        await Promise.race([Promise.allSettled([dropped, closed]), late])
       }
       this.#forget(entry)
     }

@@ -176,6 +176,54 @@ describe('a pool of sessions', () => {
     expect(pool.size).toBe(0)
   })
 
+  it('gives a free place to the next that waits, when the one before found its session open', async () => {
+    const { pool } = newPool({ maxOpen: 2 })
+    const [first, second] = [gate(), gate()]
+    const a = pool.use('a', () => first.promise)
+    const b = pool.use('b', () => second.promise)
+    const again = ['c', 'c', 'd'].map((id) => pool.use(id, count))
+    first.open(undefined)
+    await Promise.all([a, ...again])
+    second.open(undefined)
+    await b
+    await pool.close()
+  })
+
+  it('ends in time while a session opens, and drops that when it is open', async () => {
+    const opening = gate<Session>()
+    const dropped = gate()
+    const pool = new SessionPool({ open: () => opening.promise })
+    const use = pool.use('a', () => undefined).catch(() => undefined)
+    const { closed, failed } = await pool.close({ timeoutMs: 20 })
+    expect([closed, failed]).toMatchObject([0, [{ id: 'a', error: { code: 'ABORTED' } }]])
+    const session = { status: () => ({ phase: 'running' }), close: async () => undefined } as unknown as Session
+    opening.open({ ...session, abandon: async () => dropped.open(undefined) })
+    await dropped.promise
+    await use
+  })
+
+  it('closes at once where a lost session is being dropped', async () => {
+    const dropping = gate()
+    const [lost, drop] = [gate(), gate()]
+    let phase = 'running'
+    const session = {
+      status: () => ({ phase }),
+      close: async () => undefined,
+      abandon: () => (dropping.open(undefined), drop.promise),
+    } as unknown as Session
+    const pool = new SessionPool({ open: async () => session })
+    const busy = pool.use('a', () => lost.promise)
+    await new Promise(setImmediate)
+    phase = 'lost'
+    const next = pool.use('a', () => undefined).catch(() => undefined)
+    await dropping.promise
+    const end = pool.close({ timeoutMs: 60_000 })
+    lost.open(undefined)
+    drop.open(undefined)
+    await Promise.all([busy, next])
+    expect(await end).toEqual({ closed: 1, failed: [] })
+  })
+
   it.each([{ maxOpen: 0 }, { maxOpen: 1.5 }, { idleMs: -1 }, { idleMs: Number.NaN }])('refuses %o', (options) => {
     expect(() => new SessionPool(options)).toThrow(/must be/)
   })
