@@ -24,6 +24,8 @@ const config: ViteUserConfig = defineConfig({
     reporters: reportFile === undefined ? ['default'] : ['default', 'json'],
     ...(reportFile === undefined ? {} : { outputFile: { json: reportFile } }),
     testTimeout: 60_000,
+    // What is waited for comes late on a machine under load.
+    expect: { poll: { timeout: 20_000 } },
     hookTimeout: 60_000,
   },
 })
